@@ -1,7 +1,7 @@
 /** What a client does to its connection below the requests: CONNECT, resets, pipelining without an end, bytes that do not parse. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Answer } from '../../src/http/wire/answer.ts';
@@ -11,12 +11,15 @@ import { gatherAhead } from '../../src/http/wire/read_body.ts';
 import { serverOptions, watchSockets } from '../../src/http/wire/sockets.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import { eventually } from '../support/eventually.ts';
+import { eventually, until } from '../support/eventually.ts';
 import { call, wire } from './support/call.ts';
 import { startService } from './support/service.ts';
 import { webProcess } from './support/web_process.ts';
 
 const CONNECT = 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n';
+/** Long after everything that will come has come. */
+const settled = () => wait(300);
+
 const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`;
 
 /** A server of the same parts as a web process, with the test's answers. */
@@ -116,4 +119,42 @@ t.test('a process stops although a client with a CONNECT does not read', async (
   });
   t.equal(await web.stop(), 0);
   line.socket.destroy();
+});
+
+/** A first request that waits until it is let go, and others that are answered with their path. */
+async function waiting(t: Test) {
+  const gate = Promise.withResolvers<void>();
+  const { server, line } = await served(t, async ({ path }) => {
+    if (path === '/wait') await gate.promise;
+    return { status: 200, body: { path } };
+  });
+  const connected = once(server, 'connection') as Promise<[Socket]>;
+  const client = line();
+  const [socket] = await connected;
+  return { client, socket, letGo: gate.resolve };
+}
+
+const pathsIn = (text: string) => [...text.matchAll(/"path":"(.*?)"/g)].map(([, path]) => path);
+
+t.test('requests behind one that waits are not read without an end', async (t) => {
+  const { client, socket, letGo } = await waiting(t);
+  const paths = Array.from({ length: 200 }, (_, n) => `/${n}`);
+  const large = `X-Large: ${'x'.repeat(10_000)}\r\n`;
+  client.send([get('/wait'), ...paths.map((path) => get(path, large))].join(''));
+  await until(() => socket.bytesRead > 150_000);
+  await settled();
+  const { bytesRead } = socket;
+  t.ok(bytesRead < 300_000, `${bytesRead} bytes were read`);
+  letGo();
+  t.same(pathsIn(await client.until(/"\/199"/)), ['/wait', ...paths]);
+});
+
+t.test('thousands of requests behind one that waits are answered in order', async (t) => {
+  const { client, letGo } = await waiting(t);
+  const paths = Array.from({ length: 3_000 }, (_, n) => `/${n}`);
+  const small = 'User-Agent: a client that pipelines\r\n';
+  client.send([get('/wait'), ...paths.map((path) => get(path, small))].join(''));
+  await settled();
+  letGo();
+  t.same(pathsIn(await client.until(/"\/2999"/)), ['/wait', ...paths]);
 });

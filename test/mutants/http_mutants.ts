@@ -69,6 +69,12 @@ export const httpMutants: readonly Mutant[] = [
       "open.res.once('close', () => endThenDestroy(socket));",
       '',
     ],
+    [
+      'a connection rests while many of its requests wait',
+      "socket.on('resume', () => {\n      if (open.size > PIPELINED)",
+      "socket.on('resume', () => {\n      if (open.size > 10 * PIPELINED)",
+    ],
+    ['a connection goes on when few wait', 'if (open?.size === PIPELINED) socket.resume();', ''],
   ),
   ...inFile('src/http/wire/new_connections.ts', SOCKETS, [
     'a process that stops closes connections with a CONNECT, too',
