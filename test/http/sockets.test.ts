@@ -158,3 +158,24 @@ t.test('thousands of requests behind one that waits are answered in order', asyn
   letGo();
   t.same(pathsIn(await client.until(/"\/2999"/)), ['/wait', ...paths]);
 });
+
+t.test('an empty body behind a request that waits is answered', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const key = await service.key();
+  const { json } = await service.submit(key);
+  const line = wire(service.webs[0]!.port);
+  const keyed = `X-API-Key: ${key}\r\n`;
+  const headers = `${keyed}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n`;
+  line.send(
+    get(`/api/result/${json.id}?wait=true`, keyed) +
+      `POST /api/submit HTTP/1.1\r\nHost: x\r\n${headers}\r\n0\r\n\r\n` +
+      get('/livez'),
+  );
+  await call(service.webs[0]!.origin, { path: '/livez' });
+  await service.worker.finish(json.id);
+  const text = await line.until(/"live"/);
+  t.same(
+    [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status),
+    ['200', '400', '200'],
+  );
+});

@@ -109,6 +109,18 @@ export const httpMutants: readonly Mutant[] = [
       'gatherWhile(req, () => waits, onData);',
       '',
     ],
+    [
+      'a large body that is whole waits, too',
+      'if (!waits) return settle(chunks.whole());',
+      'return settle(chunks.whole());',
+    ],
+    [
+      'a whole body that waits is not gone',
+      "isWhole = true;\n      req.off('close', onClose);",
+      'isWhole = true;',
+    ],
+    ['a body that waited comes to its end', 'if (isWhole) return onEnd();', ''],
+    ['an empty body is not gone', 'req.readableLength > 0 ? req.read() : null', 'req.read()'],
     ['nothing comes twice', "req.off('data', onData);\n    const bytes", 'const bytes'],
     [
       'a connection rests while its body waits',
