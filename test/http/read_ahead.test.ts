@@ -103,3 +103,65 @@ t.test('a body that waits to grow is gathered, and goes on with every byte once'
   res.end('whole');
   t.match(await line.until(/whole/), / 200 OK/);
 });
+
+t.test('a large body that came whole waits to grow, too', async (t) => {
+  const bytes = 'x'.repeat(40_000);
+  const whole = `${bytes.length.toString(16)}\r\n${bytes}\r\n${END}`;
+  for (const [name, ahead] of [
+    ['read at once', () => {}],
+    ['read when it is there', settled],
+  ] as const) {
+    const { req, res, line } = await sent(t, whole);
+    await ahead();
+    const asked = Promise.withResolvers<void>();
+    const { promise: admitted, resolve: admit } = Promise.withResolvers<'inside'>();
+    let isRead = false;
+    const reading = readBody(req, res, {
+      most_bytes: 100_000,
+      small_bytes: 32_768,
+      mayRead: async () => 'inside' as const,
+      mayGrow() {
+        asked.resolve();
+        return admitted;
+      },
+    });
+    void reading.then(() => {
+      isRead = true;
+    });
+    await asked.promise;
+    await settled();
+    t.notOk(isRead, `${name}: it waits`);
+    admit('inside');
+    t.equal(`${await reading}`, bytes, name);
+    res.end('whole');
+    t.match(await line.until(/whole/), / 200 OK/);
+  }
+});
+
+t.test('a client that goes away while its whole body waits is gone', async (t) => {
+  const { req, res, line } = await sent(t, `9c40\r\n${'x'.repeat(40_000)}\r\n${END}`);
+  const reading = readBody(req, res, {
+    most_bytes: 100_000,
+    small_bytes: 32_768,
+    mayRead: async () => 'inside' as const,
+    mayGrow() {
+      setImmediate(() => setImmediate(() => line.socket.resetAndDestroy()));
+      return new Promise(() => {});
+    },
+  });
+  t.equal(await reading, 'gone');
+});
+
+t.test('an empty body that nobody reads for a while is not gone', async (t) => {
+  const { req, res, line } = await sent(t, END);
+  await settled();
+  const read = await readBody(req, res, {
+    most_bytes: 1,
+    small_bytes: 1,
+    mayRead: async () => 'inside' as const,
+    mayGrow: () => 'inside' as const,
+  });
+  t.equal(`${read}`, '');
+  res.end('whole');
+  t.match(await line.until(/whole/), / 200 OK/);
+});

@@ -3,6 +3,7 @@ import { inFile, type Mutant } from './mutant.ts';
 
 const contract = (rule: string) => `test/http/contract.test.ts ${rule}`;
 const WEIGHT = 'test/http/weight.test.ts';
+const SOCKETS = 'test/http/sockets.test.ts';
 const READ_AHEAD = 'test/http/read_ahead.test.ts';
 const PARSE = 'test/http/parse_submission.test.ts';
 
@@ -60,6 +61,27 @@ export const httpMutants: readonly Mutant[] = [
     '      undefined,\n      problem(',
   ]),
   ...inFile(
+    'src/http/wire/sockets.ts',
+    SOCKETS,
+    ['a reset after a CONNECT ends no process', "socket.on('error', ignore);", ''],
+    [
+      'a connection with a CONNECT ends with its last answer',
+      "open.res.once('close', () => endThenDestroy(socket));",
+      '',
+    ],
+    [
+      'a connection rests while many of its requests wait',
+      "socket.on('resume', () => {\n      if (open.size > PIPELINED)",
+      "socket.on('resume', () => {\n      if (open.size > 10 * PIPELINED)",
+    ],
+    ['a connection goes on when few wait', 'if (open?.size === PIPELINED) socket.resume();', ''],
+  ),
+  ...inFile('src/http/wire/new_connections.ts', SOCKETS, [
+    'a process that stops closes connections with a CONNECT, too',
+    'for (const socket of open) socket.destroy();',
+    '',
+  ]),
+  ...inFile(
     'src/http/api/receive_body.ts',
     WEIGHT,
     [
@@ -87,6 +109,18 @@ export const httpMutants: readonly Mutant[] = [
       'gatherWhile(req, () => waits, onData);',
       '',
     ],
+    [
+      'a large body that is whole waits, too',
+      'if (!waits) return settle(chunks.whole());',
+      'return settle(chunks.whole());',
+    ],
+    [
+      'a whole body that waits is not gone',
+      "isWhole = true;\n      req.off('close', onClose);",
+      'isWhole = true;',
+    ],
+    ['a body that waited comes to its end', 'if (isWhole) return onEnd();', ''],
+    ['an empty body is not gone', 'req.readableLength > 0 ? req.read() : null', 'req.read()'],
     ['nothing comes twice', "req.off('data', onData);\n    const bytes", 'const bytes'],
     [
       'a connection rests while its body waits',

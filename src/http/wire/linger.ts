@@ -12,3 +12,8 @@ export function endThenDestroy(socket: Socket, last?: Uint8Array): void {
   else socket.end(last);
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }
+
+/** Node calls `destroySoon` when the last answer is written, and would close both at once. */
+export function lingerAtEnd(socket: Socket): void {
+  socket.destroySoon = () => endThenDestroy(socket);
+}

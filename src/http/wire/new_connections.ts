@@ -1,5 +1,5 @@
 /**
- * Connections that have not sent anything yet, for a server that stops. Their clients count as connected, so they are
+ * The connections of a server that stops. The clients of those that have not sent anything yet count as connected, so they are
  * given a moment: some still wait in the kernel to be accepted, and closing the listening socket would reset those; of
  * others the first bytes are still on their way.
  */
@@ -17,6 +17,8 @@ export type NewConnections = {
   accepted(): Promise<void>;
   /** Settles when each has sent something, or its time is over. */
   heard(): Promise<void>;
+  /** Closes all of them at once. Node's own list has none that sent a CONNECT. */
+  destroy(): void;
 };
 
 export function watchNewConnections(server: Server): NewConnections {
@@ -42,6 +44,9 @@ export function watchNewConnections(server: Server): NewConnections {
       // A process that was starved may have bytes that it has not read: the last look comes after a read.
       await turn();
       await turn();
+    },
+    destroy() {
+      for (const socket of open) socket.destroy();
     },
   };
 }

@@ -3,7 +3,7 @@
  * answered without reading it.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { endThenDestroy } from './linger.ts';
+import { lingerAtEnd } from './linger.ts';
 
 /** Every legal request fits however its JSON is escaped: six bytes for one, and three texts of 64 KiB. */
 export const BODY_LIMIT_BYTES = 2 * 1024 * 1024;
@@ -40,6 +40,7 @@ export async function readBody<Refused extends string>(
     let size = 0;
     let admitted_bytes = 0;
     let waits = false;
+    let isWhole = false;
     const stop = () => {
       waits = false;
       req.off('data', onData).off('end', onEnd).off('close', onClose);
@@ -67,6 +68,7 @@ export async function readBody<Refused extends string>(
       const goOn = (admitted: Admission<Refused>) => {
         waits = false;
         if (admitted !== 'inside') return settle(admitted);
+        if (isWhole) return onEnd();
         req.socket.resume();
         req.resume();
       };
@@ -75,7 +77,12 @@ export async function readBody<Refused extends string>(
         reject(error);
       });
     };
-    const onEnd = () => settle(chunks.whole());
+    const onEnd = () => {
+      if (!waits) return settle(chunks.whole());
+      // It ends although it is paused if it was there already. Then it closes, too, while the answer stays open.
+      isWhole = true;
+      req.off('close', onClose);
+    };
     const onClose = () => settle('gone');
     // 'close' always follows 'error'; without a listener an 'error' would end the process.
     req.on('error', ignore).on('data', onData).on('end', onEnd).on('close', onClose);
@@ -124,9 +131,9 @@ function gatherWhile(
   // Not before all chunks of this read of the connection are there.
   setImmediate(() => {
     if (!waits() || req.destroyed) return;
-    // Its reader is not to hear of these bytes twice.
+    // Its reader is not to hear of these bytes twice. A read that finds none would end a body that is complete.
     req.off('data', onData);
-    const bytes: Buffer | null = req.read();
+    const bytes: Buffer | null = req.readableLength > 0 ? req.read() : null;
     if (bytes !== null) req.unshift(bytes);
     if (onData !== ignore) req.on('data', onData);
     if (!req.complete) pauseAfterRead(req, waits);
@@ -167,6 +174,5 @@ export function closeUnread(req: IncomingMessage): void {
   req.pause();
   req.read();
   pauseAfterRead(req);
-  // Node calls this when the answer is written and nothing may follow it.
-  socket.destroySoon = () => endThenDestroy(socket);
+  lingerAtEnd(socket);
 }

@@ -15,7 +15,7 @@ import type { Duplex } from 'node:stream';
 import { Server as TlsServer } from 'node:tls';
 import { type Answer, bytesOf } from './answer.ts';
 import type { Exchange } from './exchange.ts';
-import { endThenDestroy } from './linger.ts';
+import { endThenDestroy, lingerAtEnd } from './linger.ts';
 import { invalid, problem } from './problem.ts';
 
 /** Request line and headers together: many times what an honest client's cookies and tokens need. */
@@ -31,8 +31,9 @@ const READ_AHEAD_BYTES = 16 * 1024;
 
 /**
  * Requests that came on one connection before the answers to those before them. They are handled one after the other, so a
- * client that does not read its answers costs the memory of one. Beyond the first number nothing more is read for now; one
- * read of the connection can bring many more, and beyond the second it is closed.
+ * client that does not read its answers costs the memory of one. Beyond the first number nothing more is read for now. One
+ * read of the connection, of 64 KiB, still brings more: some 500 that have a key. Beyond the second number, which only a read
+ * of requests with hardly a header reaches, it is closed.
  */
 const PIPELINED = 16;
 const PIPELINED_CUT = 1_000;
@@ -79,6 +80,12 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Duplex) => {
     const open = new Map<Exchange, () => void>();
     openOn.set(socket, open);
+    // Node takes its own one away at a CONNECT, and an 'error' without a listener would end the process.
+    socket.on('error', ignore);
+    // Node resumes at the end of each message, in the same read; and when answers have gone out.
+    socket.on('resume', () => {
+      if (open.size > PIPELINED) socket.pause();
+    });
     socket.once('end', () => probe(open));
     socket.once('close', () => {
       openOn.delete(socket);
@@ -146,6 +153,8 @@ function probe(open: Map<Exchange, unknown>, count = 0): void {
   setTimeout(() => probe(open, count + 1), next_ms).unref();
 }
 
+function ignore(): void {}
+
 const newestOf = (open: Map<Exchange, unknown> | undefined) => [...(open?.keys() ?? [])].at(-1);
 
 const ALLOWED = { headers: { Allow: 'GET, HEAD, POST, DELETE, OPTIONS' } };
@@ -175,6 +184,9 @@ function endWith(
   }
   socket.pause();
   open.res.shouldKeepAlive = false;
+  lingerAtEnd(socket);
+  // Its headers may have been sent before, and a socket with a CONNECT has no timeout that would end it.
+  open.res.once('close', () => endThenDestroy(socket));
   // The mistake is in the body of the open request, or behind it.
   if (!open.req.complete) answers.respond(open, answer);
 }

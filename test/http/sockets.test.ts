@@ -1,0 +1,181 @@
+/** What a client does to its connection below the requests: CONNECT, resets, pipelining without an end, bytes that do not parse. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import type { Answer } from '../../src/http/wire/answer.ts';
+import { type Exchange, openExchange } from '../../src/http/wire/exchange.ts';
+import { createOpenRequests } from '../../src/http/wire/open_requests.ts';
+import { gatherAhead } from '../../src/http/wire/read_body.ts';
+import { serverOptions, watchSockets } from '../../src/http/wire/sockets.ts';
+import { createLog } from '../../src/log.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import { eventually, until } from '../support/eventually.ts';
+import { call, wire } from './support/call.ts';
+import { startService } from './support/service.ts';
+import { webProcess } from './support/web_process.ts';
+
+const CONNECT = 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n';
+/** Long after everything that will come has come. */
+const settled = () => wait(300);
+
+const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`;
+
+/** A server of the same parts as a web process, with the test's answers. */
+async function served(t: Test, handle: (exchange: Exchange) => Promise<Answer | null>) {
+  const server = createServer(
+    serverOptions({ keep_alive_ms: 600_000, request_timeout_ms: 600_000 }),
+  );
+  const requests = createOpenRequests({
+    log: createLog({ level: 'silent', process: 'test' }),
+    metrics: createMetrics(),
+    over_tls: false,
+    isOpen: () => true,
+    waiting: () => 0,
+    streams: () => 0,
+  });
+  const sockets = watchSockets(server, { ...requests, note: () => {} });
+  server.on('request', (req, res) => {
+    const exchange = openExchange(req, res, { trust_router: false });
+    const turn = sockets.opened(exchange);
+    gatherAhead(req);
+    requests.begin(
+      exchange,
+      turn,
+      () => handle(exchange),
+      () => sockets.ended(exchange),
+    );
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { server, line: () => wire(port) };
+}
+
+t.test('a web process lives through resets after CONNECT', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const [web] = service.webs;
+  const key = await service.key();
+  const { json } = await service.submit(key);
+  const held = get(`/api/result/${json.id}?wait=true`, `X-API-Key: ${key}\r\n`);
+  for (const before of ['', held]) {
+    for (let n = 0; n < 50; n += 1) {
+      const line = wire(web!.port);
+      line.send(before + CONNECT);
+      if (before === '') await line.until(/ 405 /);
+      line.socket.resetAndDestroy();
+    }
+    t.equal((await call(web!.origin, { path: '/livez' })).status, 200);
+  }
+  await service.worker.finish(json.id);
+  t.equal((await service.call({ path: `/api/result/${json.id}?wait=true`, key })).status, 200);
+  t.equal((await call(web!.origin, { path: '/livez' })).status, 200);
+  t.equal(web!.process.exitCode, null);
+});
+
+t.test('a connection with a CONNECT behind a stream ends with the stream', async (t) => {
+  let end = () => {};
+  const { server, line } = await served(t, async () => ({
+    status: 200,
+    type: 'text/plain',
+    stream: (res) => {
+      res.write('begun');
+      end = () => void res.end('ended');
+    },
+  }));
+  const client = line();
+  client.send(get('/'));
+  await client.until(/begun/);
+  const connected = once(server, 'connect');
+  client.send(CONNECT);
+  await connected;
+  end();
+  t.match(await client.ended(), /begun[\s\S]*ended/);
+  // The client keeps its half.
+  server.close();
+  await once(server, 'close');
+});
+
+t.test('a process stops although a client with a CONNECT does not read', async (t) => {
+  const service = await startService(t, { webs: 0 });
+  const web = await webProcess(t, service.database);
+  const line = wire(web.port);
+  line.socket.pause();
+  // More than the buffers of a connection in the kernel.
+  line.send(get('/openapi.json').repeat(200) + CONNECT);
+  // It rests when nothing more of its answers fits there.
+  const requests = () => web.written.filter((text) => text.includes('/openapi.json')).length;
+  let seen = 0;
+  await eventually(async () => {
+    const before = seen;
+    await wait(500);
+    seen = requests();
+    return seen > 0 && seen === before;
+  });
+  t.equal(await web.stop(), 0);
+  line.socket.destroy();
+});
+
+/** A first request that waits until it is let go, and others that are answered with their path. */
+async function waiting(t: Test) {
+  const gate = Promise.withResolvers<void>();
+  const { server, line } = await served(t, async ({ path }) => {
+    if (path === '/wait') await gate.promise;
+    return { status: 200, body: { path } };
+  });
+  const connected = once(server, 'connection') as Promise<[Socket]>;
+  const client = line();
+  const [socket] = await connected;
+  return { client, socket, letGo: gate.resolve };
+}
+
+const pathsIn = (text: string) => [...text.matchAll(/"path":"(.*?)"/g)].map(([, path]) => path);
+
+t.test('requests behind one that waits are not read without an end', async (t) => {
+  const { client, socket, letGo } = await waiting(t);
+  const paths = Array.from({ length: 200 }, (_, n) => `/${n}`);
+  const large = `X-Large: ${'x'.repeat(10_000)}\r\n`;
+  client.send([get('/wait'), ...paths.map((path) => get(path, large))].join(''));
+  await until(() => socket.bytesRead > 150_000);
+  await settled();
+  const { bytesRead } = socket;
+  t.ok(bytesRead < 300_000, `${bytesRead} bytes were read`);
+  letGo();
+  t.same(pathsIn(await client.until(/"\/199"/)), ['/wait', ...paths]);
+});
+
+t.test('thousands of requests behind one that waits are answered in order', async (t) => {
+  const { client, letGo } = await waiting(t);
+  const paths = Array.from({ length: 3_000 }, (_, n) => `/${n}`);
+  const small = 'User-Agent: a client that pipelines\r\n';
+  client.send([get('/wait'), ...paths.map((path) => get(path, small))].join(''));
+  await settled();
+  letGo();
+  t.same(pathsIn(await client.until(/"\/2999"/)), ['/wait', ...paths]);
+});
+
+t.test('an empty body behind a request that waits is answered', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const key = await service.key();
+  const { json } = await service.submit(key);
+  const line = wire(service.webs[0]!.port);
+  const keyed = `X-API-Key: ${key}\r\n`;
+  const headers = `${keyed}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n`;
+  line.send(
+    get(`/api/result/${json.id}?wait=true`, keyed) +
+      `POST /api/submit HTTP/1.1\r\nHost: x\r\n${headers}\r\n0\r\n\r\n` +
+      get('/livez'),
+  );
+  await call(service.webs[0]!.origin, { path: '/livez' });
+  await service.worker.finish(json.id);
+  const text = await line.until(/"live"/);
+  t.same(
+    [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status),
+    ['200', '400', '200'],
+  );
+});
