@@ -361,12 +361,16 @@ async function stop(
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
   const giveUp = setTimeout(() => void web.waiters.close(), grace_ms);
-  const cut = setTimeout(() => server.closeAllConnections(), grace_ms + LAST_ANSWERS_MS);
+  const cut = () => {
+    server.closeAllConnections();
+    connections.cut();
+  };
+  const lastCut = setTimeout(cut, grace_ms + LAST_ANSWERS_MS);
   await connections.heard();
   await open_requests.idle();
   clearTimeout(giveUp);
-  clearTimeout(cut);
+  clearTimeout(lastCut);
   await web.waiters.close();
-  server.closeAllConnections();
+  cut();
   await closed;
 }

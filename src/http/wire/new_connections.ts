@@ -17,6 +17,8 @@ export type NewConnections = {
   accepted(): Promise<void>;
   /** Settles when each has sent something, or its time is over. */
   heard(): Promise<void>;
+  /** Ends all that are open. With TLS the server itself knows none of them before its handshake. */
+  cut(): void;
 };
 
 export function watchNewConnections(server: Server): NewConnections {
@@ -42,6 +44,9 @@ export function watchNewConnections(server: Server): NewConnections {
       // A process that was starved may have bytes that it has not read: the last look comes after a read.
       await turn();
       await turn();
+    },
+    cut() {
+      for (const socket of open) socket.destroy();
     },
   };
 }
