@@ -1,7 +1,9 @@
 /** Connections that are slow, many, long, or that end: what a web process does with them. */
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { eventually } from '../support/eventually.ts';
+import { issue, makeAuthority } from '../webhooks/certificate.ts';
 import { storedFor } from './contract/submit_rules.ts';
 import { call, freePort, wire } from './support/call.ts';
 import { HELLO, startService } from './support/service.ts';
@@ -180,6 +182,21 @@ t.test(
     t.equal(await ended, 0);
   },
 );
+
+t.test('a process with TLS of its own ends while a connection has said nothing', async (t) => {
+  const service = await startService(t, { webs: 0 });
+  const folder = t.testdir(issue(makeAuthority(), { hosts: ['127.0.0.1'] }));
+  const web = await webProcess(t, service.database, {
+    RUNLEDGER_TLS: 'native',
+    RUNLEDGER_TLS_CERT_FILE: join(folder, 'cert'),
+    RUNLEDGER_TLS_KEY_FILE: join(folder, 'key'),
+  });
+  const silent = wire(web.port);
+  t.teardown(() => silent.socket.destroy());
+  // This one is accepted after the connection above.
+  await call(web.origin, { path: '/livez' });
+  t.equal(await web.stop(), 0);
+});
 
 t.test('a process that stops gives a new connection time to send its request', async (t) => {
   const TIME_TO_SEND_MS = 1_000;

@@ -17,7 +17,7 @@ export type NewConnections = {
   accepted(): Promise<void>;
   /** Settles when each has sent something, or its time is over. */
   heard(): Promise<void>;
-  /** Closes all of them at once. Node's own list has none that sent a CONNECT. */
+  /** Closes all of them at once. Node's own list has none that sent a CONNECT, and none before its TLS handshake. */
   destroy(): void;
 };
 
