@@ -54,7 +54,7 @@ async function served(t: Test, handle: (exchange: Exchange) => Promise<Answer | 
     server.closeAllConnections();
     server.close();
   });
-  return { server, line: () => wire(port) };
+  return { server, port, line: () => wire(port) };
 }
 
 t.test('a web process lives through resets after CONNECT', async (t) => {
@@ -178,4 +178,61 @@ t.test('an empty body behind a request that waits is answered', async (t) => {
     [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status),
     ['200', '400', '200'],
   );
+});
+
+/** More than the buffers of a connection in the kernel. */
+const MUCH = 'x'.repeat(10_000_000);
+
+/** What a client gets that writes everything before it reads anything. */
+async function answerTo(port: number, bytes: string): Promise<string> {
+  const line = wire(port);
+  line.socket.pause();
+  await new Promise((resolve) => line.socket.write(bytes, resolve));
+  line.socket.resume();
+  const text = await line.ended();
+  line.socket.destroy();
+  return text;
+}
+
+/** The service drops what comes for a second. A machine that is too slow for that proves nothing, and tries again. */
+async function matches(attempt: () => Promise<string>, pattern: RegExp): Promise<boolean> {
+  for (let n = 0; n < 5; n += 1) if (pattern.test(await attempt())) return true;
+  return false;
+}
+
+t.test('what follows bytes that do not parse does not cost their answer', async (t) => {
+  const { port } = await served(t, async () => null);
+  for (const [name, bytes, status] of [
+    ['headers without an end', `${get('/').slice(0, -2)}X-Large: ${MUCH}`, 431],
+    ['a bad header', `POST / HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n${MUCH}`, 400],
+    ['a CONNECT', CONNECT + MUCH, 405],
+  ] as const) {
+    t.ok(await matches(() => answerTo(port, bytes), new RegExp(`^HTTP/1.1 ${status} `)), name);
+  }
+});
+
+t.test('what follows a request that waits does not cost its answer', async (t) => {
+  const { port } = await served(t, async () => {
+    await settled();
+    return { status: 200, body: {} };
+  });
+  for (const [name, after] of [
+    ['bytes that do not parse', 'rubbish\r\n\r\n'],
+    ['a CONNECT', CONNECT],
+  ] as const) {
+    const bytes = get('/') + after + MUCH;
+    t.ok(await matches(() => answerTo(port, bytes), /^HTTP\/1.1 200 /), name);
+  }
+});
+
+t.test('no more is read behind a mistake while requests before it wait', async (t) => {
+  const { client, socket, letGo } = await waiting(t);
+  // They come in one read, so more wait than the connection rests for, and then fewer.
+  const paths = [...'abcdefgh', 'wait', ...'ijklmnopqrstu'].map((path) => `/${path}`);
+  client.send(`${paths.map((path) => get(path)).join('')}rubbish\r\n\r\n${MUCH}`);
+  await client.until(/"\/h"/);
+  await settled();
+  t.ok(socket.bytesRead < 300_000, `${socket.bytesRead} bytes were read`);
+  letGo();
+  t.same(pathsIn(await client.ended()), paths);
 });

@@ -62,8 +62,8 @@ export const httpMutants: readonly Mutant[] = [
   ]),
   ...inFile('src/http/wire/sockets.ts', contract('bad bytes'), [
     'a CONNECT is not answered in the place of another request',
-    '      newestOf(openOn.get(socket)),\n      problem(',
-    '      undefined,\n      problem(',
+    'endLine(socket as Socket, newestOf(openOn.get(socket)), ',
+    'endLine(socket as Socket, undefined, ',
   ]),
   ...inFile(
     'src/http/wire/sockets.ts',
@@ -71,16 +71,28 @@ export const httpMutants: readonly Mutant[] = [
     ['a reset after a CONNECT ends no process', "socket.on('error', ignore);", ''],
     [
       'a connection with a CONNECT ends with its last answer',
-      "open.res.once('close', () => endThenDestroy(socket));",
+      "open.res.once('close', () => endThenDrop(socket));",
       '',
     ],
     [
+      'a second mistake does not cost the answer to the first',
+      'if (answer !== null && over.has(socket)) return;',
+      '',
+    ],
+    ['a mistake does not cost the answer before it', '  lingerAtEnd(socket);', ''],
+    ['a connection rests behind a mistake', '(over.has(socket) ? 0 : PIPELINED)', 'PIPELINED'],
+    [
       'a connection rests while many of its requests wait',
-      "socket.on('resume', () => {\n      if (open.size > PIPELINED)",
-      "socket.on('resume', () => {\n      if (open.size > 10 * PIPELINED)",
+      '(over.has(socket) ? 0 : PIPELINED)',
+      '(over.has(socket) ? 0 : 10 * PIPELINED)',
     ],
     ['a connection goes on when few wait', 'if (open?.size === PIPELINED) socket.resume();', ''],
   ),
+  ...inFile('src/http/wire/linger.ts', SOCKETS, [
+    'a client may write everything before it reads',
+    'socket.resume();',
+    '',
+  ]),
   ...inFile('src/http/wire/new_connections.ts', SOCKETS, [
     'a process that stops closes connections with a CONNECT, too',
     'for (const socket of open) socket.destroy();',

@@ -13,6 +13,12 @@ export function endThenDestroy(socket: Socket, last?: Uint8Array): void {
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }
 
+/** And drops what still arrives: a client may write everything before it reads. */
+export function endThenDrop(socket: Socket, last?: Uint8Array): void {
+  endThenDestroy(socket, last);
+  socket.resume();
+}
+
 /** Node calls `destroySoon` when the last answer is written, and would close both at once. */
 export function lingerAtEnd(socket: Socket): void {
   socket.destroySoon = () => endThenDestroy(socket);

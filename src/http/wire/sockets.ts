@@ -15,7 +15,7 @@ import type { Duplex } from 'node:stream';
 import { Server as TlsServer } from 'node:tls';
 import { type Answer, bytesOf } from './answer.ts';
 import type { Exchange } from './exchange.ts';
-import { endThenDestroy, lingerAtEnd } from './linger.ts';
+import { endThenDrop, lingerAtEnd } from './linger.ts';
 import { invalid, problem } from './problem.ts';
 
 /** Request line and headers together: many times what an honest client's cookies and tokens need. */
@@ -73,6 +73,8 @@ export type SocketAnswers = {
 
 export function watchSockets(server: Server, answers: SocketAnswers): SocketWatch {
   const openOn = new WeakMap<Duplex, Map<Exchange, () => void>>();
+  /** No request is taken from them any more. */
+  const over = new WeakSet<Duplex>();
   // Node silently drops headers beyond a count; their size is limited already.
   server.maxHeadersCount = 0;
   // A client may close its half of the connection behind its last request, and still reads the answers.
@@ -84,7 +86,7 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
     socket.on('error', ignore);
     // Node resumes at the end of each message, in the same read; and when answers have gone out.
     socket.on('resume', () => {
-      if (open.size > PIPELINED) socket.pause();
+      if (open.size > (over.has(socket) ? 0 : PIPELINED)) socket.pause();
     });
     socket.once('end', () => probe(open));
     socket.once('close', () => {
@@ -92,27 +94,20 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
       for (const exchange of open.keys()) answers.cut(exchange);
     });
   });
+  const endWith = (socket: Duplex, answer: Answer, reason: string) => {
+    over.add(socket);
+    endLine(socket as Socket, newestOf(openOn.get(socket)), answer, reason, answers);
+  };
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
     const answer = answerTo(error);
+    // Each read after a mistake is one more of them. Closing at once would reset the connection, and lose the answer.
+    if (answer !== null && over.has(socket)) return;
     if (answer === null || !socket.writable) socket.destroy();
-    else
-      endWith(
-        socket as Socket,
-        newestOf(openOn.get(socket)),
-        answer,
-        error.code ?? 'unknown',
-        answers,
-      );
+    else endWith(socket, answer, error.code ?? 'unknown');
   });
-  server.on('connect', (_req: IncomingMessage, socket: Duplex) => {
-    endWith(
-      socket as Socket,
-      newestOf(openOn.get(socket)),
-      problem('method_not_allowed', ALLOWED),
-      'CONNECT',
-      answers,
-    );
-  });
+  server.on('connect', (_req: IncomingMessage, socket: Duplex) =>
+    endWith(socket, problem('method_not_allowed', ALLOWED), 'CONNECT'),
+  );
   return {
     opened: (exchange) => {
       const { socket } = exchange.req;
@@ -169,7 +164,7 @@ function answerTo(error: NodeJS.ErrnoException): Answer | null {
   return { ...invalid([{ path: '', message: 'the request is not valid HTTP/1.1' }]), close: true };
 }
 
-function endWith(
+function endLine(
   socket: Socket,
   open: Exchange | undefined,
   answer: Answer,
@@ -179,14 +174,14 @@ function endWith(
   if (open === undefined || open.res.writableEnded) {
     const request_id = randomUUID();
     answers.note({ request_id, status: answer.status, reason });
-    endThenDestroy(socket, rawAnswer(answer, request_id));
+    endThenDrop(socket, rawAnswer(answer, request_id));
     return;
   }
   socket.pause();
   open.res.shouldKeepAlive = false;
   lingerAtEnd(socket);
   // Its headers may have been sent before, and a socket with a CONNECT has no timeout that would end it.
-  open.res.once('close', () => endThenDestroy(socket));
+  open.res.once('close', () => endThenDrop(socket));
   // The mistake is in the body of the open request, or behind it.
   if (!open.req.complete) answers.respond(open, answer);
 }
