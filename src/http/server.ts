@@ -212,6 +212,7 @@ async function composeWeb(
     queue_capacity: config.queue_capacity,
     waiting: () => waiters.count,
     replyTo: () => waiters.replyTo(),
+    patience_ms: DATABASE_PATIENCE_MS,
   });
   const store_health = createHealth(db);
   const health_reads = createBatcher<null, ServiceHealth>({

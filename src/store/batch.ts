@@ -7,10 +7,18 @@
  *   * At most one batch is in flight, and each item is in exactly one batch.
  *   * A batch that the database rejects is tried again item by item, so that one caller's bytes cannot fail the others' items.
  *     A batch that failed because the database is away is not tried again: its items fail, and their callers decide.
+ *   * What nobody waits for any more is not sent. What was sent already goes on to its end.
+ *   * Owners take turns: what one of them adds does not wait for all that another one has added before.
  */
 export type Batcher<T, R> = { add(item: T): Promise<R> };
 
-type Waiting<T, R> = { item: T; resolve(result: R): void; reject(error: unknown): void };
+type Waiting<T, R> = {
+  item: T;
+  turn: number;
+  until_ms: number;
+  resolve(result: R): void;
+  reject(error: unknown): void;
+};
 
 export type BatcherOptions<T, R> = {
   readonly max_items: number;
@@ -19,6 +27,10 @@ export type BatcherOptions<T, R> = {
   /** The bytes of an item, and of a batch at most: items beyond that go with the next batch. */
   readonly bytes?: (item: T) => number;
   readonly max_bytes?: number;
+  /** Whose turn an item takes. Absent: all are of one owner. */
+  readonly owner?: (item: T) => string;
+  /** So long a caller waits. Absent: for ever. */
+  readonly patience_ms?: number;
   /** Answers one result for each item, in the same order. */
   readonly run: (items: readonly T[]) => Promise<R[]>;
   readonly isAway: (error: unknown) => boolean;
@@ -31,7 +43,13 @@ export type BatcherOptions<T, R> = {
 };
 
 export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R> {
-  const queue: Waiting<T, R>[] = [];
+  const { patience_ms = Number.POSITIVE_INFINITY, owner = () => '', size = () => 1 } = options;
+  /** By turn, and those of one turn as they came. */
+  let queue: Waiting<T, R>[] = [];
+  /** The highest that was sent, and the next of each owner. */
+  let turn = 0;
+  const next_turns = new Map<string, number>();
+  let looked_at_ms = 0;
   let inFlight = false;
   let onArrival: (() => void) | null = null;
 
@@ -41,7 +59,8 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
     await (options.after ?? new Promise((gathered) => setImmediate(gathered)));
     while (queue.length > 0) {
       if (options.linger) await enough(options.linger);
-      await send(take());
+      const batch = take();
+      if (batch.length > 0) await send(batch);
     }
     inFlight = false;
     options.onIdle?.();
@@ -65,17 +84,43 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
   }
 
   function take(): Waiting<T, R>[] {
+    dropLate();
     let bytes = 0;
-    let size = 0;
+    let sum = 0;
     let count = 0;
     for (const { item } of queue) {
       bytes += options.bytes?.(item) ?? 0;
-      size += options.size?.(item) ?? 1;
-      const is_full = size > options.max_items || bytes > (options.max_bytes ?? Infinity);
+      sum += size(item);
+      const is_full = sum > options.max_items || bytes > (options.max_bytes ?? Infinity);
       if (count > 0 && is_full) break;
       count += 1;
     }
-    return queue.splice(0, count);
+    const batch = queue.splice(0, count);
+    turn = Math.max(turn, batch.at(-1)?.turn ?? 0);
+    if (queue.length === 0) next_turns.clear();
+    return batch;
+  }
+
+  /** Its callers have been answered by now, or are about to be. */
+  function dropLate(): void {
+    looked_at_ms = performance.now();
+    if (!queue.some(isLate)) return;
+    const late = queue.filter(isLate);
+    queue = queue.filter((one) => !late.includes(one));
+    for (const { reject } of late) reject(tooLate());
+  }
+
+  const isLate = ({ until_ms }: Waiting<T, R>) => until_ms <= looked_at_ms;
+
+  function enter(waiting: Omit<Waiting<T, R>, 'turn' | 'until_ms'>): void {
+    // A statement that hangs must not keep all that comes behind it.
+    if (performance.now() - looked_at_ms > LOOK_EVERY_MS) dropLate();
+    const its = owner(waiting.item);
+    const its_turn = Math.max(turn, next_turns.get(its) ?? 0);
+    next_turns.set(its, its_turn + size(waiting.item));
+    const before = queue.findLastIndex((one) => one.turn <= its_turn);
+    const until_ms = performance.now() + patience_ms;
+    queue.splice(before + 1, 0, { ...waiting, turn: its_turn, until_ms });
   }
 
   async function send(batch: Waiting<T, R>[]): Promise<void> {
@@ -94,12 +139,18 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
   return {
     add: (item) =>
       new Promise((resolve, reject) => {
-        queue.push({ item, resolve, reject });
+        enter({ item, resolve, reject });
         if (!inFlight) void drain();
         else onArrival?.();
       }),
   };
 }
+
+const LOOK_EVERY_MS = 1_000;
+
+/** As if the database had not answered. */
+const tooLate = () =>
+  Object.assign(new Error('it waited too long behind others'), { code: 'ETIMEDOUT' });
 
 /**
  * A line of its own for each key. An item that finds its line empty is run alone and at once. Those that come before it has
@@ -184,7 +235,7 @@ export function createLines(
       const before = ends.get(name);
       const until_ms = performance.now() + patience_ms;
       const inTurn = () => {
-        if (performance.now() > until_ms) throw new Error('it waited too long behind others');
+        if (performance.now() > until_ms) throw tooLate();
         return work(...given);
       };
       const result = before === undefined ? work(...given) : before.then(inTurn);

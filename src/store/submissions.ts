@@ -90,15 +90,20 @@ export type SubmissionsOptions = {
   readonly waiting?: () => number;
   /** The channel on which they hear of their results; null if none is heard now. */
   readonly replyTo?: () => string | null;
+  /** So long a request waits to be stored. Absent: for ever. */
+  readonly patience_ms?: number;
 };
 
 export function createSubmissions(db: Db, options: SubmissionsOptions): Submissions {
-  const { waiting = () => 0, replyTo = () => null } = options;
+  const { waiting = () => 0, replyTo = () => null, patience_ms = Infinity } = options;
   const requests = createFrequency(BUSY);
   // The commands of one request go together.
   const batcher = createBatcher<readonly SubmitCommand[], SubmitOutcome[]>({
     max_items: BATCH_ITEMS,
     size: (commands) => commands.length,
+    patience_ms,
+    // All commands of a request are of one key.
+    owner: ([command]) => Buffer.from(command!.secret_digest).toString('latin1'),
     max_bytes: BATCH_BYTES,
     bytes: (commands) => commands.reduce((sum, command) => sum + bytesIn(command), 0),
     async run(groups) {

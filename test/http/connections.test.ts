@@ -198,6 +198,25 @@ t.test('a process with TLS of its own ends while a connection has said nothing',
   t.equal(await web.stop(), 0);
 });
 
+t.test('a slow body of a key that has spent its rate costs the database nothing', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const key = await service.key({ tier: 'beta' });
+  const body = JSON.stringify(HELLO);
+  const line = wire(service.webs[0]!.port);
+  t.teardown(() => line.socket.destroy());
+  line.send(
+    `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`,
+  );
+  await line.until(/ 100 Continue/);
+  for (let n = 0; n <= 60; n += 1) await service.call({ path: '/api/languages', key });
+  const answer = await service.db.begin(async (tx) => {
+    await tx`select from runledger.queue_state for update`;
+    line.send(body);
+    return line.until(/"error"/);
+  });
+  t.match(answer, / 429 /);
+});
+
 t.test('a process that stops gives a new connection time to send its request', async (t) => {
   const TIME_TO_SEND_MS = 1_000;
   const service = await startService(t, { webs: 0 });

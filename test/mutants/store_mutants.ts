@@ -384,13 +384,22 @@ export const storeMutants: readonly Mutant[] = [
   ...inFile(
     'src/store/batch.ts',
     'test/store/batch.test.ts',
-    ['a batch is not larger than the database accepts', 'size > options.max_items || ', ''],
+    ['a batch is not larger than the database accepts', 'sum > options.max_items || ', ''],
+    ['owners take turns', '(one) => one.turn <= its_turn', '() => true'],
+    ['turns go on', 'turn = Math.max(turn, batch.at(-1)?.turn ?? 0);', ''],
+    ['what nobody waits for is not sent', 'if (!queue.some(isLate)) return;', 'return;'],
+    ['also while a statement hangs', '> LOOK_EVERY_MS) dropLate()', '> Infinity) dropLate()'],
     [
       'one bad item does not fail the others of its batch',
       'batch.length === 1 || options.isAway(error)',
       'batch.length > 0',
     ],
   ),
+  ...inFile('src/store/submissions.ts', 'test/store/submissions.test.ts', [
+    'what a client has given up is not stored',
+    '    patience_ms,\n    // All',
+    '    // All',
+  ]),
   ...inFile(
     'src/store/waiters.ts',
     'test/store/waiters.test.ts',

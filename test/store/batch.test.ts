@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { createBatcher, createKeyedBatcher, createLines } from '../../src/store/batch.ts';
 
@@ -6,6 +7,8 @@ function stage(
   options: {
     max_items?: number;
     max_bytes?: number;
+    owner?: (item: number) => string;
+    patience_ms?: number;
     linger?: { for_items: () => number; ms: number };
   } = {},
 ) {
@@ -19,6 +22,8 @@ function stage(
       return promise;
     },
     isAway: (error) => error === 'away',
+    ...(options.owner ? { owner: options.owner } : {}),
+    ...(options.patience_ms ? { patience_ms: options.patience_ms } : {}),
     ...(options.linger ? { linger: options.linger } : {}),
   });
   const turn = () => new Promise((wake) => setImmediate(wake));
@@ -64,6 +69,50 @@ t.test('a batch has a maximum of items and of bytes', async (t) => {
     batches.map(({ items }) => items),
     [[10, 20, 30], [40], [61], [50], [500], [1]],
   );
+});
+
+t.test('owners take turns, and what one of them adds keeps its order', async (t) => {
+  const { batches, add, turn } = stage({ max_items: 2, owner: (item) => String(item % 10) });
+  const all = [1].map(add);
+  await turn();
+  all.push(...[11, 21, 31, 41, 2].map(add));
+  batches[0]!.resolve(answered([1]));
+  await turn();
+  t.same(batches[1]!.items, [11, 2], 'one that comes later does not wait for all of another');
+  all.push(...[12, 22, 3].map(add));
+  const next = async (n: number) => {
+    batches[n]!.resolve(answered(batches[n]!.items));
+    await turn();
+  };
+  await next(1);
+  await next(2);
+  all.push(...[4, 14, 24].map(add));
+  for (let n = 3; n < 7; n += 1) await next(n);
+  t.same(
+    batches.slice(2).map(({ items }) => items),
+    [[3, 21], [12, 31], [22, 4], [41, 14], [24]],
+    'one that comes later has the turns from now on, and no earlier ones',
+  );
+  t.same(await Promise.all(all), answered([1, 11, 21, 31, 41, 2, 12, 22, 3, 4, 14, 24]));
+});
+
+t.test('what nobody waits for any more is not sent', async (t) => {
+  const { batches, add, turn } = stage({ patience_ms: 1 });
+  const sent = add(1);
+  await turn();
+  const late = t.rejects(add(2), { code: 'ETIMEDOUT' });
+  // Longer than its patience, and than it looks for such items.
+  await wait(1_100);
+  const next = add(3);
+  await late;
+  t.equal(batches.length, 1, 'it is dropped while a statement hangs');
+  await wait(5);
+  const all = t.rejects(next, { code: 'ETIMEDOUT' });
+  batches[0]!.resolve(answered([1]));
+  await all;
+  await turn();
+  t.equal(batches.length, 1);
+  t.equal(await sent, 'answer 1', 'what was sent goes on to its end');
 });
 
 t.test('a batch that is rejected is tried again item by item', async (t) => {

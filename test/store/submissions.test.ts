@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
-import type { SubmitOutcome } from '../../src/store/submissions.ts';
+import { createSubmissions, type SubmitOutcome } from '../../src/store/submissions.ts';
 import { eventually } from '../support/eventually.ts';
 import { idOf, outcome, start, submission, tally, webhook, world } from './world.ts';
 
@@ -72,6 +72,24 @@ t.test('a submission that waited for a lock too long is not stored', async (t) =
   await submit({ secret_digest: digest, submission: submission() });
   t.match(await held(29_000), { answer: { kind: 'accepted' } });
   t.match(await held(31_000), { answer: '57014', stored: 0 });
+});
+
+t.test('what its client has given up is not stored when the database is back', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const { submit } = createSubmissions(w.web, { queue_capacity: 9, patience_ms: 1 });
+  const one = () => submit({ secret_digest: digest, submission: submission() });
+  const [sent, waiting] = await w.db.begin(async (tx) => {
+    await tx`select from runledger.queue_state for update`;
+    const first = one();
+    await wait(50);
+    const second = one();
+    await wait(50);
+    return [first, second.catch((error) => error.code)];
+  });
+  const stored = idOf(await sent!);
+  t.equal(await waiting, 'ETIMEDOUT');
+  t.same(await w.db`select id from runledger.submissions`, [{ id: stored }]);
 });
 
 t.test('each key of a batch spends its own rate', async (t) => {

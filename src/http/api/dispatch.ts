@@ -9,7 +9,7 @@ import { invalid, problem } from '../wire/problem.ts';
 import type { Route, Web } from './api_call.ts';
 import { presentedDigest } from './authenticate.ts';
 import { TooSlow } from './failures.ts';
-import { rateLimited, spendThen, unauthorized } from './spend_rate.ts';
+import { knownAsSpent, spendThen, unauthorized } from './spend_rate.ts';
 
 /** No address of this service is longer; Node counts the request line together with the headers. */
 const TARGET_LIMIT_BYTES = 4_096;
@@ -39,11 +39,8 @@ async function inOrder(web: Web, exchange: Exchange, match: Match): Promise<Answ
   const digest = presentedDigest(exchange.req);
   exchange.presented = digest;
   if (digest === null) return unauthorized();
-  const spent = web.spent_keys.find(digest);
-  if (spent !== null) {
-    exchange.caller = spent.caller;
-    return rateLimited(spent.retry_after_s);
-  }
+  const spent = knownAsSpent(web, exchange, digest);
+  if (spent !== null) return spent;
   if ('call' in match && match.call.keyed) return match.call.handler(web, exchange, digest);
   return spendThen(web, exchange, digest, noCall(exchange, match));
 }

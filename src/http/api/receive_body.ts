@@ -16,7 +16,7 @@ import { unavailable } from '../wire/problem.ts';
 import { BODY_LIMIT_BYTES, closeUnread, readBody } from '../wire/read_body.ts';
 import type { Web } from './api_call.ts';
 import { rejectedHead, tooLarge } from './read_submission.ts';
-import { rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
+import { knownAsSpent, rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
 import { growTurn, takeTurn } from './take_turn.ts';
 
 /** A body that is parsed within half a millisecond is small. */
@@ -62,7 +62,8 @@ export async function withBody(
   const body = await receiveBody(web, exchange, digest, most_bytes);
   if ('answer' in body) return body.answer;
   try {
-    return await answer(body);
+    // Its body may have come slowly: others of its key have spent the rate since.
+    return knownAsSpent(web, exchange, digest) ?? (await answer(body));
   } finally {
     body.leave();
   }

@@ -18,6 +18,14 @@ export async function spendThen(
   return answer;
 }
 
+/** The answer to a key that was over its rate a moment ago; null if this is not known of it. */
+export function knownAsSpent(web: Web, exchange: Exchange, digest: Uint8Array): Answer | null {
+  const spent = web.spent_keys.find(digest);
+  if (spent === null) return null;
+  exchange.caller = spent.caller;
+  return rateLimited(spent.retry_after_s);
+}
+
 /** The key is unknown, or over its rate. */
 export function rejectedKey(
   web: Web,
@@ -39,6 +47,6 @@ export function unauthorized(): Answer {
   return problem('unauthorized', { close: true });
 }
 
-export function rateLimited(retry_after_s: number): Answer {
+function rateLimited(retry_after_s: number): Answer {
   return problem('rate_limited', { headers: { 'Retry-After': retry_after_s } });
 }
