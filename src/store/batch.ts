@@ -46,7 +46,7 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
   const { patience_ms = Number.POSITIVE_INFINITY, owner = () => '', size = () => 1 } = options;
   /** By turn, and those of one turn as they came. */
   let queue: Waiting<T, R>[] = [];
-  /** The highest that was sent, and the next of each owner. */
+  /** That of an owner who comes now, and the next of each owner. */
   let turn = 0;
   const next_turns = new Map<string, number>();
   let looked_at_ms = 0;
@@ -96,8 +96,10 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
       count += 1;
     }
     const batch = queue.splice(0, count);
-    turn = Math.max(turn, batch.at(-1)?.turn ?? 0);
+    // It rises with each batch, so that one owner after the other cannot keep all batches from what waits already.
+    turn = Math.max(turn, batch.at(-1)?.turn ?? 0) + 1;
     if (queue.length === 0) next_turns.clear();
+    else if (next_turns.size > OWNERS_KEPT) forgetOwners();
     return batch;
   }
 
@@ -106,8 +108,13 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
     looked_at_ms = performance.now();
     if (!queue.some(isLate)) return;
     const late = queue.filter(isLate);
-    queue = queue.filter((one) => !late.includes(one));
+    queue = queue.filter((one) => !isLate(one));
     for (const { reject } of late) reject(tooLate());
+  }
+
+  /** Those who would get the turn of now anyway. */
+  function forgetOwners(): void {
+    for (const [its, next] of next_turns) if (next <= turn) next_turns.delete(its);
   }
 
   const isLate = ({ until_ms }: Waiting<T, R>) => until_ms <= looked_at_ms;
@@ -147,6 +154,7 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
 }
 
 const LOOK_EVERY_MS = 1_000;
+const OWNERS_KEPT = 1_000;
 
 /** As if the database had not answered. */
 const tooLate = () =>

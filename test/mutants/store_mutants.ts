@@ -386,7 +386,8 @@ export const storeMutants: readonly Mutant[] = [
     'test/store/batch.test.ts',
     ['a batch is not larger than the database accepts', 'sum > options.max_items || ', ''],
     ['owners take turns', '(one) => one.turn <= its_turn', '() => true'],
-    ['turns go on', 'turn = Math.max(turn, batch.at(-1)?.turn ?? 0);', ''],
+    ['turns go on', 'turn = Math.max(turn, batch.at(-1)?.turn ?? 0) + 1;', ''],
+    ['they rise with each batch', 'batch.at(-1)?.turn ?? 0) + 1;', 'batch.at(-1)?.turn ?? 0);'],
     ['what nobody waits for is not sent', 'if (!queue.some(isLate)) return;', 'return;'],
     ['also while a statement hangs', '> LOOK_EVERY_MS) dropLate()', '> Infinity) dropLate()'],
     [

@@ -90,23 +90,43 @@ t.test('owners take turns, and what one of them adds keeps its order', async (t)
   for (let n = 3; n < 7; n += 1) await next(n);
   t.same(
     batches.slice(2).map(({ items }) => items),
-    [[3, 21], [12, 31], [22, 4], [41, 14], [24]],
+    [[21, 12], [3, 31], [22, 41], [4, 14], [24]],
     'one that comes later has the turns from now on, and no earlier ones',
   );
   t.same(await Promise.all(all), answered([1, 11, 21, 31, 41, 2, 12, 22, 3, 4, 14, 24]));
 });
 
+t.test('owners who come one after the other keep nobody from a turn', async (t) => {
+  const { batches, add, turn } = stage({ max_items: 2, owner: (item) => String(item % 1000) });
+  const all = [1].map(add);
+  await turn();
+  all.push(...[1001, 2001, 3001].map(add));
+  const answeredIn = () => batches.findIndex(({ items }) => items.includes(3001));
+  // Each batch could be filled with those who came last.
+  for (let n = 0; n < 20 && answeredIn() === -1; n += 1) {
+    all.push(add(100 + 2 * n), add(101 + 2 * n));
+    batches.at(-1)!.resolve(answered(batches.at(-1)!.items));
+    await turn();
+  }
+  t.not(answeredIn(), -1);
+  for (let n = 0; n < 30 && batches.length > 0; n += 1) {
+    batches.at(-1)!.resolve(answered(batches.at(-1)!.items));
+    await turn();
+  }
+  t.equal((await Promise.all(all)).length, all.length);
+});
+
 t.test('what nobody waits for any more is not sent', async (t) => {
-  const { batches, add, turn } = stage({ patience_ms: 1 });
+  const { batches, add, turn } = stage({ patience_ms: 2_000 });
   const sent = add(1);
   await turn();
   const late = t.rejects(add(2), { code: 'ETIMEDOUT' });
-  // Longer than its patience, and than it looks for such items.
-  await wait(1_100);
+  // Longer than its patience.
+  await wait(2_100);
   const next = add(3);
   await late;
   t.equal(batches.length, 1, 'it is dropped while a statement hangs');
-  await wait(5);
+  await wait(2_100);
   const all = t.rejects(next, { code: 'ETIMEDOUT' });
   batches[0]!.resolve(answered([1]));
   await all;

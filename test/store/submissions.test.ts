@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { createSubmissions, type SubmitOutcome } from '../../src/store/submissions.ts';
-import { eventually } from '../support/eventually.ts';
+import { eventually, until } from '../support/eventually.ts';
 import { idOf, outcome, start, submission, tally, webhook, world } from './world.ts';
 
 const NOON = new Date('2026-11-20T12:00:00Z');
@@ -77,14 +77,15 @@ t.test('a submission that waited for a lock too long is not stored', async (t) =
 t.test('what its client has given up is not stored when the database is back', async (t) => {
   const w = await world(t);
   const { digest } = await w.key();
-  const { submit } = createSubmissions(w.web, { queue_capacity: 9, patience_ms: 1 });
+  const patience_ms = 2_000;
+  const { submit } = createSubmissions(w.web, { queue_capacity: 9, patience_ms });
   const one = () => submit({ secret_digest: digest, submission: submission() });
   const [sent, waiting] = await w.db.begin(async (tx) => {
     await tx`select from runledger.queue_state for update`;
     const first = one();
-    await wait(50);
+    await until(async () => (await tx`select from pg_locks where not granted`).length > 0);
     const second = one();
-    await wait(50);
+    await wait(patience_ms + 100);
     return [first, second.catch((error) => error.code)];
   });
   const stored = idOf(await sent!);
