@@ -1,3 +1,4 @@
+-- graphile-worker's name of the task that runs submissions in a language.
 create or replace function runledger.execution_task(language text) returns text
 language sql immutable
 as $$ select 'execute_' || language $$;

@@ -46,7 +46,7 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
   const { patience_ms = Number.POSITIVE_INFINITY, owner = () => '', size = () => 1 } = options;
   /** By turn, and those of one turn as they came. */
   let queue: Waiting<T, R>[] = [];
-  /** That of an owner who comes now, and the next of each owner. */
+  /** The turn of an owner who comes now, and the next turn of each owner who came before. */
   let turn = 0;
   const next_turns = new Map<string, number>();
   let looked_at_ms = 0;

@@ -62,7 +62,7 @@ export async function withBody(
   const body = await receiveBody(web, exchange, digest, most_bytes);
   if ('answer' in body) return body.answer;
   try {
-    // Its body may have come slowly: others of its key have spent the rate since.
+    // Its body may have come slowly, and other requests of its key may have spent the rate since then.
     return knownAsSpent(web, exchange, digest) ?? (await answer(body));
   } finally {
     body.leave();
