@@ -163,7 +163,7 @@ t.test('what is heavy', async (t) => {
       for (const line of lines) {
         line.send('0\r\n\r\n');
         // On a machine that does much else, the database may need longer than a request waits for it.
-        const answer = await line.until(/"id"|"The database does not answer\."/);
+        const answer = await line.until(/"id"|"error":"unavailable"/);
         if (answer.includes(' 202 Accepted')) accepted += 1;
       }
       t.ok(accepted > lines.length / 2, `${accepted} were accepted`);
