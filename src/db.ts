@@ -103,6 +103,8 @@ export type Sockets = {
    * an hour: ends those that receive nothing from now on. One that was merely idle is opened again when it is needed.
    */
   endSilent(): void;
+  /** Does work that waits for them. Meanwhile those that receive nothing for so long are ended, and the work fails. */
+  unlessSilent<T>(work: () => Promise<T>): Promise<T>;
 };
 
 /** As long as a request waits for a statement. */
@@ -114,6 +116,10 @@ export function createSockets(): Sockets {
   const forgetClosed = () => {
     for (const socket of open) if (socket.destroyed) open.delete(socket);
   };
+  const received = () => new Map([...open].map((socket) => [socket, socket.bytesRead]));
+  const endThose = (before: ReadonlyMap<Socket, number>) => {
+    for (const [socket, bytes] of before) if (socket.bytesRead === bytes) socket.destroy();
+  };
   return {
     add(socket) {
       forgetClosed();
@@ -121,10 +127,20 @@ export function createSockets(): Sockets {
     },
     endSilent() {
       forgetClosed();
-      const received = [...open].map((socket) => [socket, socket.bytesRead] as const);
-      setTimeout(() => {
-        for (const [socket, bytes] of received) if (socket.bytesRead === bytes) socket.destroy();
+      const before = received();
+      setTimeout(() => endThose(before), SILENT_MS).unref();
+    },
+    async unlessSilent(work) {
+      let before = received();
+      const looking = setInterval(() => {
+        endThose(before);
+        before = received();
       }, SILENT_MS).unref();
+      try {
+        return await work();
+      } finally {
+        clearInterval(looking);
+      }
     },
   };
 }

@@ -195,7 +195,7 @@ async function composeWeb(
   }
   const rules = submissionRules(config, webhooks);
   const document = openapiDocument(calls, rules);
-  const results = createResults(db);
+  const results = createResults(db, DATABASE_PATIENCE_MS);
   const parser = submissionParser(rules);
   const lists = createLists(db);
   const seals = config.seal_key !== null;

@@ -4,6 +4,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { databaseAddress } from '../config/database_tls.ts';
 import { connect, createSockets, IDLE_S } from '../db.ts';
 import { lengthOf, type RecordReader, readerOf, recordParts } from '../domain/record_pieces.ts';
+import { tooLate } from '../store/batch.ts';
 import type { Asked, Replied, ThreadData } from '../store/large_records.ts';
 import { withPayloads } from '../store/payloads.ts';
 import { webhookBody } from '../webhooks/payload.ts';
@@ -21,19 +22,24 @@ const db = connect(databaseAddress(config, url!), {
   idle_s: IDLE_S,
 });
 const open = new Map<number, { reader: RecordReader; piece: Uint8Array }>();
+/** So long a record may wait for those before it: behind one that hangs, each would begin a wait of its own. */
+const PATIENCE_MS = 10_000;
 /** One after the other, so that at most one record is being read. */
 let last: Promise<void> = Promise.resolve();
 
 parentPort!.on('message', (asked: Asked) => {
-  if ('row' in asked) last = last.then(() => read(asked));
-  else if (asked.ask === 'end silent') sockets.endSilent();
+  if ('row' in asked) {
+    const until_ms = performance.now() + PATIENCE_MS;
+    last = last.then(() => read(asked, until_ms));
+  } else if (asked.ask === 'end silent') sockets.endSilent();
   else if (asked.ask === 'next') send(nextPiece(asked.n));
   else open.delete(asked.n);
 });
 
-async function read(asked: Extract<Asked, { row: unknown }>): Promise<void> {
+async function read(asked: Extract<Asked, { row: unknown }>, until_ms: number): Promise<void> {
   try {
-    const row = await withPayloads(db, asked.row);
+    if (performance.now() > until_ms) throw tooLate();
+    const row = await sockets.unlessSilent(() => withPayloads(db, asked.row));
     if (asked.ask === 'webhook') return send({ n: asked.n, body: webhookBody(row) });
     const parts = recordParts(row, asked.encoding);
     open.set(asked.n, { reader: readerOf(parts), piece: new Uint8Array(asked.piece) });

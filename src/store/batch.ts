@@ -137,9 +137,15 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
         resolve(results[n] as R);
       });
     } catch (error) {
-      if (batch.length === 1 || options.isAway(error))
+      if (batch.length === 1 || options.isAway(error)) {
         for (const { reject } of batch) reject(error);
-      else for (const one of batch) await send([one]);
+        return;
+      }
+      for (const one of batch) {
+        looked_at_ms = performance.now();
+        if (isLate(one)) one.reject(tooLate());
+        else await send([one]);
+      }
     }
   }
 
@@ -157,7 +163,7 @@ const LOOK_EVERY_MS = 1_000;
 const OWNERS_KEPT = 1_000;
 
 /** As if the database had not answered. */
-const tooLate = () =>
+export const tooLate = () =>
   Object.assign(new Error('it waited too long behind others'), { code: 'ETIMEDOUT' });
 
 /**

@@ -74,7 +74,8 @@ const SPENDS_AT_ONCE = 4;
 const GUESSED_RECORD_BYTES = READ_BYTES / 4;
 const DIGEST_TEXT = 'latin1';
 
-export function createResults(db: Db): Results {
+/** A request waits for at most `patience_ms` to be sent to the database. */
+export function createResults(db: Db, patience_ms = Infinity): Results {
   // Else the requests of one key would wait in PostgreSQL for the row that counts them, and each would hold a connection. Its
   // reads and its other requests hold one each.
   const spends = createKeyedBatcher<null, SpendOutcome>({
@@ -82,6 +83,7 @@ export function createResults(db: Db): Results {
     runAlone: async (digest) => (await spendMany(db, Buffer.from(digest, DIGEST_TEXT), 1))[0]!,
     batches: (digest) => ({
       max_items: SPEND_ITEMS,
+      patience_ms,
       isAway,
       run: ({ length }) => spendMany(db, Buffer.from(digest, DIGEST_TEXT), length),
     }),
@@ -93,6 +95,7 @@ export function createResults(db: Db): Results {
       let record_bytes = GUESSED_RECORD_BYTES;
       return {
         max_items: READ_ITEMS,
+        patience_ms,
         bytes: () => record_bytes,
         max_bytes: READ_BYTES,
         isAway,

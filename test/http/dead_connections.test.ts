@@ -1,6 +1,6 @@
 /** The database's machine is lost without notice, and another takes its place: connections to the first say nothing. */
 import { setTimeout as wait } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { call } from './support/call.ts';
 import { cuttable } from './support/cuttable.ts';
 import { HELLO, startService } from './support/service.ts';
@@ -9,20 +9,25 @@ import { webProcess } from './support/web_process.ts';
 /** Far less than the time after which a kernel gives up what it sent: a quarter of an hour. */
 const WITHIN_MS = 60_000;
 
-t.test('web replaces connections that do not answer', async (t) => {
+async function webBehindProxy(t: Test) {
   const service = await startService(t, { webs: 0 });
   const key = await service.key();
   const proxy = await cuttable(t, service.database.urls.web);
   const urls = { ...service.database.urls, web: proxy.url };
   const web = await webProcess(t, { ...service.database, urls });
   const submit = () => call(web.origin, { path: '/api/submit', key, body: HELLO });
-  const list = () => call(web.origin, { path: '/api/submissions', key });
   // A large result is read on a connection of its own.
   const { id } = (await submit()).json;
   await service.worker.start(id);
   await service.worker.finish(id, { stdout: Buffer.alloc(100_000, 'x') });
   const large = () => call(web.origin, { path: `/api/result/${id}`, key });
   t.equal((await large()).status, 200);
+  return { key, proxy, web, submit, large };
+}
+
+t.test('web replaces connections that do not answer', async (t) => {
+  const { key, proxy, web, submit, large } = await webBehindProxy(t);
+  const list = () => call(web.origin, { path: '/api/submissions', key });
   // So that each connection of the pool is open.
   const many = await Promise.all(Array.from({ length: 30 }, list));
   t.ok(many.every(({ status }) => status === 200));
@@ -54,3 +59,16 @@ t.test('web replaces connections that do not answer', async (t) => {
   const all = await Promise.all(Array.from({ length: 30 }, list));
   t.same(new Set(all.map(({ status }) => status)), new Set([200]), 'on every connection');
 });
+
+t.test(
+  'large results that wait for a connection that is lost get 503, and later ones another connection',
+  async (t) => {
+    const { proxy, submit, large } = await webBehindProxy(t);
+    proxy.lose('runledger web records');
+    const lost = await Promise.all(Array.from({ length: 5 }, large));
+    // Those that were behind the one that hung come with the next connection.
+    t.equal(lost[0]!.status, 503);
+    t.equal((await large()).status, 200);
+    t.equal((await submit()).status, 202, 'nothing else was away');
+  },
+);

@@ -160,6 +160,27 @@ t.test('a batch that is rejected is tried again item by item', async (t) => {
   ]);
 });
 
+t.test(
+  'of a batch that is rejected, what nobody waits for any more is not tried again',
+  async (t) => {
+    const { batches, add, turn } = stage({ patience_ms: 2_000 });
+    const rest = Promise.allSettled([1, 2, 3].map(add));
+    await turn();
+    batches[0]!.reject('rejected');
+    await turn();
+    t.same(batches[1]!.items, [1]);
+    // Longer than their patience.
+    await wait(2_100);
+    batches[1]!.resolve(answered([1]));
+    t.match(await rest, [
+      { value: 'answer 1' },
+      { reason: { code: 'ETIMEDOUT' } },
+      { reason: { code: 'ETIMEDOUT' } },
+    ]);
+    t.equal(batches.length, 2);
+  },
+);
+
 t.test('a batch that found no database fails as a whole, and its callers decide', async (t) => {
   const { batches, add, turn } = stage();
   const first = add(0);

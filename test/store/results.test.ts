@@ -68,6 +68,22 @@ for (const [what, ask, kind] of [
     });
     t.match(await Promise.all(waiting), new Array(20).fill({ kind }));
   });
+
+  t.test(`${what} of one key that nobody waits for any more are not sent`, async (t) => {
+    const w = await world(t);
+    await w.tier('counted', 1_000, 0);
+    const mine = await w.key({ tier: 'counted' });
+    const results = createResults(w.connect(w.database.urls.web, 2), 1_000);
+    let waiting: Promise<unknown[]>;
+    await w.db.begin(async (tx) => {
+      await tx`select from runledger.key_usage where key_id = ${mine.id} for update`;
+      waiting = Promise.allSettled(Array.from({ length: 20 }, () => ask(results, mine.digest)));
+      // Longer than their patience.
+      await wait(1_200);
+    });
+    const late = new Array(19).fill({ reason: { code: 'ETIMEDOUT' } });
+    t.match(await waiting!, [{ value: { kind } }, ...late], 'but the first, which was sent');
+  });
 }
 
 t.test('one statement reads many small records, or few large ones', async (t) => {

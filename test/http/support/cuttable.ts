@@ -6,14 +6,16 @@ export type Cuttable = {
   readonly url: string;
   /** Ends all connections, and accepts no new ones. */
   cut(): Promise<void>;
-  /** Its connections carry nothing any more, and neither side notices; new ones work. */
-  lose(): void;
+  /** Its connections, or those of one application, carry nothing any more, and neither side notices; new ones work. */
+  lose(application?: string): void;
   mend(): Promise<void>;
 };
 
 export async function cuttable(t: Test, url: string): Promise<Cuttable> {
   const target = new URL(url);
   const sockets = new Set<Socket>();
+  /** What each connection began with: it names its application. */
+  const beginnings = new WeakMap<Socket, Buffer>();
   let server = await listen(0);
   const { port } = server.address() as AddressInfo;
   const here = new URL(url);
@@ -24,6 +26,9 @@ export async function cuttable(t: Test, url: string): Promise<Cuttable> {
     return new Promise((resolve) => {
       const made = createServer((near) => {
         const far = connect(Number(target.port), target.hostname);
+        near.once('data', (begin: Buffer) => {
+          for (const one of [near, far]) beginnings.set(one, begin);
+        });
         for (const [one, other] of [
           [near, far],
           [far, near],
@@ -49,8 +54,9 @@ export async function cuttable(t: Test, url: string): Promise<Cuttable> {
   return {
     url: here.href,
     cut,
-    lose() {
+    lose(application = '') {
       for (const socket of sockets) {
+        if (!beginnings.get(socket)?.includes(application)) continue;
         socket.unpipe();
         socket.resume();
       }
