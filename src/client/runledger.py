@@ -457,12 +457,12 @@ class Runledger:
         Status and body of the answer. Tries again after failures that may pass. streams: the body is not read yet. removes: a
         404 to a later try is a success, because an earlier one, whose answer was lost, may have removed it.
         """
-        request = urllib.request.Request(f"{self._server}{path}", data=body, method=method)
-        for name, value in {**(headers or {}), "X-API-Key": self._api_key}.items():
-            request.add_header(name, value)
+        all_headers = {**(headers or {}), "X-API-Key": self._api_key}
         attempt = 0
         while True:
             attempt += 1
+            # A new one for each try: through a proxy, urllib changes it, and would send a later try unencrypted.
+            request = urllib.request.Request(f"{self._server}{path}", body, all_headers, method=method)
             pause_s = _backoff(attempt)
             try:
                 status, found, received = self._once(request, timeout_s, streams)

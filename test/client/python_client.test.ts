@@ -1,6 +1,8 @@
 /** The client in Python against the real service: each call, retries, waits and errors. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { calls } from '../../src/http/api/calls.ts';
@@ -18,7 +20,7 @@ type Outcome = { value?: Json; thrown?: string; [field: string]: unknown };
 type Python = (method: string, args?: unknown[], options?: object) => Promise<Outcome>;
 
 /** A process with a client of its own. Its calls are answered in turn. */
-function python(t: Test, server: string, key: string, attempts = 6): Python {
+function python(t: Test, server: string, key: string, attempts = 6, env: object = {}): Python {
   const child = spawn('python3', ['-B', 'test/client/python_calls.py'], {
     env: {
       PATH: process.env['PATH'],
@@ -26,6 +28,7 @@ function python(t: Test, server: string, key: string, attempts = 6): Python {
       SERVER: server,
       KEY: key,
       ATTEMPTS: String(attempts),
+      ...env,
     },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -228,5 +231,26 @@ t.test('the client in Python', { skip }, async (t) => {
     const outcome = await nowhere('submit', [HELLO]);
     t.equal(outcome.thrown, 'Unreachable');
     t.match(outcome['message'], /^cannot reach http:\/\/127\.0\.0\.1:\d+: .*refused/);
+  });
+
+  t.test('each try through a proxy is encrypted', async (t) => {
+    const tries: { to: string; begins: number }[] = [];
+    const proxy = createServer().on('connect', (req, socket) => {
+      socket.write('HTTP/1.1 200 OK\r\n\r\n');
+      socket.on('error', () => {});
+      socket.once('data', (bytes: Buffer) => {
+        tries.push({ to: req.url!, begins: bytes[0]! });
+        socket.destroy();
+      });
+    });
+    proxy.listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    t.teardown(() => proxy.close());
+    const { port } = proxy.address() as AddressInfo;
+    const env = { HTTPS_PROXY: `http://127.0.0.1:${port}` };
+    const through = python(t, 'https://judge.invalid', key, 4, env);
+    t.match(await through('submit', [HELLO]), { thrown: 'Unreachable' });
+    // With that a handshake of TLS begins.
+    t.same(tries, new Array(4).fill({ to: 'judge.invalid:443', begins: 22 }));
   });
 });

@@ -207,7 +207,7 @@ async function answerAccepted(
     if (row === 'gone') return null;
     if (row !== null) {
       const shown = { status: STATUS.ok, headers: wish.applied };
-      const given = await recordAnswer(web, exchange, row, shown);
+      const given = await recordIfPossible(web, exchange, row, shown);
       if (given !== 'busy') return given;
     } else if (unflushed && !(await web.submissions.settle(id))) return undone();
     if (!wish.preferred) {
@@ -219,7 +219,23 @@ async function answerAccepted(
 }
 
 const TOO_LARGE_NOW =
-  'The submission has ended. Its result is large, and too many of these are being sent: ask for it by its id.';
+  'The submission has ended. Its result is large, and cannot be sent now: ask for it by its id.';
+
+/** The submission is stored and has run. A record that cannot be read must not hide its id, or it would be sent again. */
+async function recordIfPossible(
+  web: Web,
+  exchange: Exchange,
+  row: ResultRow,
+  shown: Parameters<typeof recordAnswer>[3],
+): ReturnType<typeof recordAnswer> {
+  try {
+    return await recordAnswer(web, exchange, row, shown);
+  } catch (error) {
+    web.failures.answerTo(exchange, error);
+    exchange.cause = null;
+    return 'busy';
+  }
+}
 
 /** The database crashed during the wait. The client had no id yet, so nothing that it knows of is lost. */
 const undone = () =>
@@ -248,7 +264,7 @@ async function answerReplayed(
       ...wish.applied,
     },
   };
-  const given = row === null ? 'busy' : await recordAnswer(web, exchange, row, shown);
+  const given = row === null ? 'busy' : await recordIfPossible(web, exchange, row, shown);
   // Retention may have removed the record, or it is too large for now; its id is still what the first call got.
   return given === 'busy' ? { ...shown, body: { id } } : given;
 }

@@ -91,7 +91,7 @@ async function submitBody(
     return rejectedKey(web, exchange, digest, last);
   if (last.kind === 'rate_limited') web.spent_keys.remember(digest, last);
   exchange.caller = last.caller;
-  const answers = await answersTo(web, items, outcomes);
+  const answers = await answersTo(web, exchange, items, outcomes);
   return { status: STATUS.accepted, body: answers, headers: retryAfter(outcomes) };
 }
 
@@ -105,18 +105,19 @@ export const submitBatch: ApiCall = {
 
 async function answersTo(
   web: Web,
+  exchange: Exchange,
   items: readonly BatchItem[],
   outcomes: readonly SubmitOutcome[],
 ): Promise<object[]> {
   const replayed = outcomes.flatMap((one) => (one.kind === 'replayed' ? [one.id] : []));
-  const rows = await web.lists.summaries([...new Set(replayed)]);
+  const rows = await summariesIfPossible(web, exchange, [...new Set(replayed)]);
   const summaries = new Map(rows.map((row) => [row.id, renderSummary(row)]));
   const answerTo = (outcome: SubmitOutcome, item: BatchItem): object => {
     switch (outcome.kind) {
       case 'accepted':
         return { id: outcome.id };
       case 'replayed': {
-        // Retention may have removed the record; its id is still what the first call got.
+        // Retention may have removed the record, or it cannot be read; its id is still what the first call got.
         const { id, mismatch } = outcome;
         return { ...(summaries.get(id) ?? { id }), replayed: true, mismatch };
       }
@@ -135,6 +136,17 @@ async function answersTo(
     }
   };
   return outcomes.map((outcome, n) => answerTo(outcome, items[n]!));
+}
+
+/** The new submissions of the batch are stored. Summaries that cannot be read must not hide their ids. */
+async function summariesIfPossible(web: Web, exchange: Exchange, ids: readonly string[]) {
+  try {
+    return await web.lists.summaries(ids);
+  } catch (error) {
+    web.failures.answerTo(exchange, error);
+    exchange.cause = null;
+    return [];
+  }
 }
 
 /** When what was rejected can be sent again; no header if nothing was. */
