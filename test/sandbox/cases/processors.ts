@@ -12,7 +12,8 @@ const PART = Math.max(1, availableParallelism() / SLOTS);
 /** The quota is a little more than the part, and a burst comes on top. Without a quota it would be all processors. */
 const MOST = 1.25 * PART;
 const BURST_US = 500_000 * SLOWNESS;
-const LIMITS = { cpu_ms: 60_000, wall_ms: 3_000 };
+// On a busy machine, the memory of processes that have ended is given back late.
+const LIMITS = { cpu_ms: 60_000, wall_ms: 3_000, memory_bytes: 2 ** 30 };
 
 function gotItsPart({ report }: Seen): string | null {
   const most = MOST * report.wall_us + BURST_US;
