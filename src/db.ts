@@ -24,6 +24,11 @@ export type DbOptions = {
    * 3 to 8 MB. By default it stays open.
    */
   readonly idle_s?: number;
+  /**
+   * It reads what it is sent. While the server cannot send an answer, its session keeps its locks: it ends after five seconds of
+   * that. Others may write what they read to a slow disk.
+   */
+  readonly reads_promptly?: boolean;
   /** For verify, which pins settings in its transactions, and must see those of the server. */
   readonly unpinned?: boolean;
 };
@@ -59,6 +64,7 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
     connection: {
       application_name: options.name,
       ...(pooled ? {} : STARTUP),
+      ...(options.reads_promptly && !pooled ? { tcp_user_timeout: SILENT_MS } : {}),
       ...(options.unpinned ? {} : pooled ? PINNED_BEHIND_POOLER : PINNED),
     } as Record<string, string | number>,
   }) as unknown as Db;
@@ -95,6 +101,8 @@ function newSocket(): Socket {
   return socket;
 }
 
+export type Guard = <T>(work: () => Promise<T>) => Promise<T>;
+
 /** The sockets of some connections. */
 export type Sockets = {
   add(socket: Socket): void;
@@ -104,21 +112,18 @@ export type Sockets = {
    */
   endSilent(): void;
   /** Does work that waits for them. Meanwhile those that receive nothing for so long are ended, and the work fails. */
-  unlessSilent<T>(work: () => Promise<T>): Promise<T>;
+  unlessSilent: Guard;
 };
 
 /** As long as a request waits for a statement. */
 const SILENT_MS = 5_000;
+const LOOK_MS = 500;
 
 export function createSockets(): Sockets {
   const open = new Set<Socket>();
   // With TLS a socket has no listeners of ours any more, which would notice its end.
   const forgetClosed = () => {
     for (const socket of open) if (socket.destroyed) open.delete(socket);
-  };
-  const received = () => new Map([...open].map((socket) => [socket, socket.bytesRead]));
-  const endThose = (before: ReadonlyMap<Socket, number>) => {
-    for (const [socket, bytes] of before) if (socket.bytesRead === bytes) socket.destroy();
   };
   return {
     add(socket) {
@@ -127,15 +132,23 @@ export function createSockets(): Sockets {
     },
     endSilent() {
       forgetClosed();
-      const before = received();
-      setTimeout(() => endThose(before), SILENT_MS).unref();
+      const received = [...open].map((socket) => [socket, socket.bytesRead] as const);
+      setTimeout(() => {
+        for (const [socket, bytes] of received) if (socket.bytesRead === bytes) socket.destroy();
+      }, SILENT_MS).unref();
     },
     async unlessSilent(work) {
-      let before = received();
-      const looking = setInterval(() => {
-        endThose(before);
-        before = received();
-      }, SILENT_MS).unref();
+      const heard = new Map<Socket, { bytes: number; at_ms: number }>();
+      const look = () => {
+        const now_ms = performance.now();
+        for (const socket of open) {
+          const { bytesRead: bytes } = socket;
+          const last = heard.get(socket);
+          if (last?.bytes !== bytes) heard.set(socket, { bytes, at_ms: now_ms });
+          else if (now_ms - last.at_ms >= SILENT_MS) socket.destroy();
+        }
+      };
+      const looking = setInterval(look, LOOK_MS).unref();
       try {
         return await work();
       } finally {
@@ -152,6 +165,8 @@ const STARTUP = {
   tcp_keepalives_idle: 10,
   tcp_keepalives_interval: 3,
   tcp_keepalives_count: 3,
+  // In milliseconds. The session of a connection that was closed here ends although it waits for a lock.
+  client_connection_check_interval: 5_000,
 };
 
 const RECONNECT_MS = 250;
@@ -290,9 +305,13 @@ export function isAway(error: unknown): boolean {
 /** Is it the database's own answer? A function that somebody replaced may give it any code and message. */
 export const isAnswer = (error: unknown): boolean => error instanceof postgres.PostgresError;
 
-/** Did the database reject the statement? Then the statement changed nothing. */
+/** Did the database reject the statement? Then the statement changed nothing. What is fatal says something of the connection. */
 export const isRejected = (error: unknown): boolean =>
-  isAnswer(error) && (!isAway(error) || codeOf(error) === DISK_FULL);
+  isAnswer(error) && !isFatal(error) && (!isAway(error) || codeOf(error) === DISK_FULL);
+
+/** The last answer of a connection. No function of SQL or PL/pgSQL can fail so. */
+export const isFatal = (error: unknown): boolean =>
+  isAnswer(error) && ['FATAL', 'PANIC'].includes((error as { severity?: string }).severity ?? '');
 
 const AWAY = new Set([
   'CONNECTION_CLOSED',
@@ -306,6 +325,11 @@ const AWAY = new Set([
   'ETIMEDOUT',
   'EHOSTUNREACH',
   'ENETUNREACH',
+  'EHOSTDOWN',
+  'ENETDOWN',
+  'EADDRNOTAVAIL',
+  'EMFILE',
+  'ENFILE',
   'ENOTFOUND',
   'EAI_AGAIN',
 ]);

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { type Config, listenHost } from '../config.ts';
-import { type Db, isAway } from '../db.ts';
+import { type Db, type Guard, isAway, type Sockets } from '../db.ts';
 import { Fault } from '../fault.ts';
 import { listenOn } from '../listen.ts';
 import type { Log } from '../log.ts';
@@ -31,7 +31,7 @@ import { createTurns } from '../store/turns.ts';
 import { createWaiters } from '../store/waiters.ts';
 import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
-import { answerTo, DATABASE_PATIENCE_MS, patient, withPatience } from './api/dispatch.ts';
+import { answerTo, createPatience, DATABASE_PATIENCE_MS } from './api/dispatch.ts';
 import { createEventStreams } from './api/event_streams.ts';
 import { createFailures } from './api/failures.ts';
 import { createKnownKeys } from './api/known_keys.ts';
@@ -67,6 +67,8 @@ export type WebParts = {
   /** One connection that submits, and one that asks which submissions ended. */
   submitting: Db;
   asking: Db;
+  /** Sockets of these three: a connection may be lost without notice, while that of the heartbeats lives. */
+  sockets?: Sockets;
   /** Where one is set, it answers what no lag can make wrong. */
   replica?: Replica | null;
   large_records: LargeRecords;
@@ -162,6 +164,7 @@ const countRefused = (refusals: Refusals) => (exchange: Exchange, answer: Answer
 
 function composeConsole(parts: WebParts): ConsoleParts {
   const { config, log, db, webhooks, witnesses = () => [], sealingProblem } = parts;
+  const { patient } = createPatience(parts.sockets?.endSilent);
   const sessions = patient(createSessions(db));
   // Those who look lose patience, and the statement goes on: until it ends there is no second one, which would hold one more connection.
   const live = createLive({
@@ -193,6 +196,8 @@ async function composeWeb(
   if (config.digest_key === null) {
     throw new Fault('RUNLEDGER_DIGEST_KEY is not set', 'make one with `openssl rand -base64 32`');
   }
+  const { withPatience } = createPatience(parts.sockets?.endSilent);
+  const guard: Guard = parts.sockets?.unlessSilent ?? ((work) => work());
   const rules = submissionRules(config, webhooks);
   const document = openapiDocument(calls, rules);
   const results = createResults(db, DATABASE_PATIENCE_MS);
@@ -207,12 +212,14 @@ async function composeWeb(
     (config.witnesses ?? []).map(({ key }) => key),
   );
   const test_sets = createTestSets(db);
-  const { ended } = createResults(asking);
+  const questions = createResults(asking);
+  const ended: typeof questions.ended = (ids) => guard(() => questions.ended(ids));
   const submissions = createSubmissions(submitting, {
     queue_capacity: config.queue_capacity,
     waiting: () => waiters.count,
     replyTo: () => waiters.replyTo(),
     patience_ms: DATABASE_PATIENCE_MS,
+    guard,
   });
   const store_health = createHealth(db);
   const health_reads = createBatcher<null, ServiceHealth>({
@@ -242,8 +249,10 @@ async function composeWeb(
   const onError = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
   };
-  const feed = createEventFeed(db, (error) =>
-    log.error({ err: error }, 'following submissions failed'),
+  const feed = createEventFeed(
+    db,
+    (error) => log.error({ err: error }, 'following submissions failed'),
+    guard,
   );
   const event_streams = createEventStreams(
     { ...feed, read: withPatience(feed.read) },

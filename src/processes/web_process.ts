@@ -22,17 +22,24 @@ import { addressOf, type Given, openMetrics, type Running } from './process.ts';
 export async function startWebProcess({ config, log }: Given): Promise<Running> {
   const address = addressOf(config, 'web');
   const { metrics, close } = await openMetrics({ config, log }, 'web');
-  const sockets = createSockets();
-  const open = (max: number) =>
-    connect(address, { name: 'runledger web', max, sockets, idle_s: IDLE_S });
+  // Of requests, and of chores, whose statements may take long.
+  const [sockets, of_chores] = [createSockets(), createSockets()];
+  const open = (max: number, its = sockets) =>
+    connect(address, {
+      name: 'runledger web',
+      max,
+      sockets: its,
+      idle_s: IDLE_S,
+      reads_promptly: true,
+    });
   const shares = sharesOf('web', config.database_pool);
   const db = open(shares.requests);
-  const own = (share: number) => (share > 0 ? open(share) : db);
+  const own = (share: number, its = sockets) => (share > 0 ? open(share, its) : db);
   // Submitting and polling send one statement at a time each. A dedicated connection keeps its backend's caches warm.
   const [submitting, asking, maintenance] = [
     own(shares.submitting),
     own(shares.asking),
-    own(shares.maintenance),
+    own(shares.maintenance, of_chores),
   ];
   const large_records = openLargeRecords(config);
   const sealer = createSealer(logKeyOf(config));
@@ -49,7 +56,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     sealer,
     more_chores: cosigning.chores,
     onBack() {
-      sockets.endSilent();
+      for (const each of [sockets, of_chores]) each.endSilent();
       large_records.endSilent();
     },
     metrics,
@@ -72,6 +79,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     db,
     submitting,
     asking,
+    sockets,
     replica,
     large_records,
     webhooks,

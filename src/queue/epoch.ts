@@ -31,7 +31,16 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Shares } from '../config/connections.ts';
 import type { DatabaseAddress } from '../config/database_tls.ts';
-import { connect, type Db, IDLE_S, isAway, isRejected, listen } from '../db.ts';
+import {
+  connect,
+  createSockets,
+  type Db,
+  IDLE_S,
+  isAway,
+  isRejected,
+  listen,
+  type Sockets,
+} from '../db.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
 import type { Log } from '../log.ts';
 import { mark } from '../marks.ts';
@@ -96,8 +105,6 @@ export type ExecutionEpochOptions = {
 
 /** A job whose NOTIFY was lost, or whose time has come, waits this long at most. */
 const POLL_MS = 1000;
-/** Many times what a fetch takes. A connection may die without notice. */
-const FETCH_TIMEOUT_MS = 5000;
 /** Finished jobs are deleted in batches, and not while the result is on its way to a waiting request. */
 const FINISH_DEBOUNCE_MS = 10;
 const FINISH_BATCH = 64;
@@ -115,13 +122,24 @@ export function openExecutionEpoch(
   const name = `runledger consumer ${consumer_id}`;
   const { connections } = options;
   // At best three: a batch of starts, a batch of deletions, and a release beside them.
-  const open = (max: number) => connect(address, { name, max, idle_s: IDLE_S });
+  const open = (max: number, sockets?: Sockets) =>
+    connect(address, {
+      name,
+      max,
+      idle_s: IDLE_S,
+      reads_promptly: true,
+      ...(sockets && { sockets }),
+    });
+  const [ends, fetches] = [createSockets(), createSockets()];
   const [db, ending, fetching] = [
     open(connections.statements),
-    open(connections.ends),
-    open(connections.fetching),
+    open(connections.ends, ends),
+    open(connections.fetching, fetches),
   ];
-  const executions = createExecutions(db, ending, consumer_id, options.backlog);
+  const executions = createExecutions(db, ending, consumer_id, {
+    backlog: options.backlog,
+    guard: ends.unlessSilent,
+  });
   const finishing = createBatcher<FetchedJob, void>({
     max_items: FINISH_BATCH,
     run: async (jobs) => {
@@ -243,11 +261,11 @@ export function openExecutionEpoch(
 
   /** True if there may be more jobs. */
   async function fetch(at_most: number, only_newcomers: boolean): Promise<boolean> {
-    const late = setTimeout(answerLost, FETCH_TIMEOUT_MS);
     try {
       const { tasks } = options;
-      const wanted = { tasks, at_most, only_newcomers };
-      const jobs = await fetchExecutions(fetching, { consumer_id, epoch, ...wanted });
+      const wanted = { consumer_id, epoch, tasks, at_most, only_newcomers };
+      // A connection may die without notice. Many large jobs may take long, and are no reason.
+      const jobs = await fetches.unlessSilent(() => fetchExecutions(fetching, wanted));
       if (isFenced) return false;
       in_flight.add(jobs.map(({ id }) => id));
       for (const job of jobs) void run(job);
@@ -259,8 +277,6 @@ export function openExecutionEpoch(
       if (rejected || !isAway(error)) log.warn({ err: error }, 'jobs could not be fetched');
       if (rejected) await Promise.race([fenced, wait(REJECTED_PAUSE_MS)]);
       return false;
-    } finally {
-      clearTimeout(late);
     }
   }
 

@@ -1,6 +1,6 @@
 /** Repeats a statement for as long as the database is away. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { isAway } from '../db.ts';
+import { isAway, isFatal } from '../db.ts';
 
 const PAUSE_MS = 100;
 
@@ -13,7 +13,9 @@ export async function retryWhileAway<T>(
     try {
       return await ask();
     } catch (error) {
-      if (!isAway(error) || giveUp()) throw error;
+      // A new connection that is refused: who refuses it may let it in later.
+      const may_pass = isAway(error) || isFatal(error);
+      if (!may_pass || giveUp()) throw error;
     }
     // Jitter, so that a whole fleet does not return at the same moment.
     await wait(PAUSE_MS * (0.5 + Math.random()));

@@ -5,7 +5,7 @@
  *
  * While a submission runs, the feed also has its output followed and asks for it.
  */
-import { type Db, isAway } from '../db.ts';
+import { type Db, type Guard, isAway } from '../db.ts';
 import { followOutput, type NumberedPiece } from './live_output.ts';
 
 export type Happening = { version: number; type: string; at: string; facts: object };
@@ -48,7 +48,12 @@ type Followed = {
 };
 type Row = Update & { id: string };
 
-export function createEventFeed(db: Db, onFault: (error: unknown) => void): EventFeed {
+/** `guard` is of the connections of `db`: a question that hangs would be the last one. */
+export function createEventFeed(
+  db: Db,
+  onFault: (error: unknown) => void,
+  guard: Guard = (work) => work(),
+): EventFeed {
   const followed = new Map<string, Followed>();
   let timer: NodeJS.Timeout | null = null;
   let closed = false;
@@ -75,7 +80,7 @@ export function createEventFeed(db: Db, onFault: (error: unknown) => void): Even
   async function askForEvents(ids: readonly string[]): Promise<void> {
     const oldest = (id: string) =>
       Math.min(...(followed.get(id)?.followers.values() ?? []), 2 ** 31 - 1);
-    for (const { id, ...update } of await eventsOf(db, ids, ids.map(oldest))) {
+    for (const { id, ...update } of await guard(() => eventsOf(db, ids, ids.map(oldest)))) {
       const one = followed.get(id);
       if (one === undefined) continue;
       one.runs = isRunning(update) ?? one.runs;
@@ -89,7 +94,7 @@ export function createEventFeed(db: Db, onFault: (error: unknown) => void): Even
 
   async function askForOutput(ids: readonly string[]): Promise<void> {
     const after = ids.map((id) => followed.get(id)?.shown ?? '0');
-    for (const piece of await followOutput(db, ids, after)) {
+    for (const piece of await guard(() => followOutput(db, ids, after))) {
       const one = followed.get(piece.id);
       if (one === undefined) continue;
       one.shown = piece.n;

@@ -1,5 +1,5 @@
 /** A worker's reports to the ledger: an execution starts, ends, or is released. Starts and ends go in batches. */
-import { bytesArgument, type Db, isAway, jsonText } from '../db.ts';
+import { bytesArgument, type Db, type Guard, isAway, jsonText } from '../db.ts';
 import { factsOf, packFiles, packTeamMessages, packTests } from '../domain/judged_record.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
@@ -61,17 +61,24 @@ const BATCH_ITEMS = 64;
  */
 const LINGER_MS = 20;
 
+export type ExecutionsOptions = {
+  /** How many ends are worth waiting for: while that many executions wait for a slot, no slot is empty. */
+  readonly backlog?: () => number;
+  /** Of `ending`: a batch that hangs would hold all later ends. */
+  readonly guard?: Guard;
+};
+
 /**
  * `ending` must be one connection: the NOTIFY of a batch is sent right behind its commit on the same connection, without
- * waiting for the answer. `backlog` is how many ends are worth waiting for: while that many executions wait for a slot, no
- * slot is empty.
+ * waiting for the answer.
  */
 export function createExecutions(
   db: Db,
   ending: Db,
   consumer_id: string,
-  backlog: () => number = () => 0,
+  options: ExecutionsOptions = {},
 ): Executions {
+  const { backlog = () => 0, guard = (work) => work() } = options;
   const starts = createBatcher<StartCommand, Started | null>({
     max_items: BATCH_ITEMS,
     run: (commands) => startMany(db, consumer_id, commands),
@@ -81,7 +88,7 @@ export function createExecutions(
     max_items: BATCH_ITEMS,
     max_bytes: 8 * 1024 * 1024,
     bytes: bytesOf,
-    run: (commands) => completeMany(ending, consumer_id, commands),
+    run: (commands) => guard(() => completeMany(ending, consumer_id, commands)),
     isAway,
     linger: { for_items: backlog, ms: LINGER_MS },
   });

@@ -1,5 +1,5 @@
 /** A standby replays what its primary does, and cancels statements that are in the way. */
-import { type Db, isAnswer, isAway } from '../db.ts';
+import { type Db, isAnswer, isAway, isFatal } from '../db.ts';
 
 export async function isInRecovery(db: Pick<Db, 'unsafe'>): Promise<boolean> {
   const [row] = await db.unsafe<{ standby: boolean }[]>(
@@ -12,14 +12,8 @@ export async function isInRecovery(db: Pick<Db, 'unsafe'>): Promise<boolean> {
 export const hasConflictCode = (error: unknown): boolean =>
   ['40001', '40P01'].includes((error as { code?: string } | null)?.code ?? '');
 
-/**
- * Whether the connection is gone. The code of an answer does not say so: who replaced a function can make it fail with any code.
- * But no function of SQL or PL/pgSQL can fail as FATAL, which is the last answer of a connection.
- */
-const isGone = (error: unknown): boolean =>
-  isAnswer(error)
-    ? ['FATAL', 'PANIC'].includes((error as { severity?: string }).severity ?? '')
-    : isAway(error);
+/** Whether the connection is gone. The code of an answer does not say so: who replaced a function can make it fail with any code. */
+const isGone = (error: unknown): boolean => (isAnswer(error) ? isFatal(error) : isAway(error));
 
 /** Whether verify cannot go on after this error: the connection is gone, or a standby cancelled the statement. */
 export const mustEnd = async (db: Pick<Db, 'unsafe'>, error: unknown): Promise<boolean> =>

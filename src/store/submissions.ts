@@ -1,5 +1,5 @@
 /** Accepts submissions, in batches: requests that arrive while a batch is in flight share the next round trip. */
-import { byteaArray, bytesArgument, type Db, hasFewBytes, hex, isAway } from '../db.ts';
+import { byteaArray, bytesArgument, type Db, type Guard, hasFewBytes, hex, isAway } from '../db.ts';
 import type { ExecutionOrder } from '../judging/execution.ts';
 import { mark } from '../marks.ts';
 import { createBatcher } from './batch.ts';
@@ -92,10 +92,17 @@ export type SubmissionsOptions = {
   readonly replyTo?: () => string | null;
   /** So long a request waits to be stored. Absent: for ever. */
   readonly patience_ms?: number;
+  /** Of the connection that submits: a batch that hangs would hold all later ones. */
+  readonly guard?: Guard;
 };
 
 export function createSubmissions(db: Db, options: SubmissionsOptions): Submissions {
-  const { waiting = () => 0, replyTo = () => null, patience_ms = Infinity } = options;
+  const {
+    waiting = () => 0,
+    replyTo = () => null,
+    patience_ms = Infinity,
+    guard = (work) => work(),
+  } = options;
   const requests = createFrequency(BUSY);
   // The commands of one request go together.
   const batcher = createBatcher<readonly SubmitCommand[], SubmitOutcome[]>({
@@ -107,7 +114,9 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
     max_bytes: BATCH_BYTES,
     bytes: (commands) => commands.reduce((sum, command) => sum + bytesIn(command), 0),
     async run(groups) {
-      const outcomes = await submitMany(db, groups.flat(), options.queue_capacity, replyTo());
+      const outcomes = await guard(() =>
+        submitMany(db, groups.flat(), options.queue_capacity, replyTo()),
+      );
       return groups.map(({ length }) => outcomes.splice(0, length));
     },
     isAway,
@@ -123,7 +132,7 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
   // Many waiting requests end at once if no worker is alive, or when a web process stops.
   const settling = createBatcher<string, boolean>({
     max_items: SETTLED_ITEMS,
-    run: (ids) => settleMany(db, ids),
+    run: (ids) => guard(() => settleMany(db, ids)),
     isAway,
   });
   const add = (commands: readonly SubmitCommand[]) => {

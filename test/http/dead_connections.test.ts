@@ -72,3 +72,24 @@ t.test(
     t.equal((await submit()).status, 202, 'nothing else was away');
   },
 );
+
+t.test(
+  'connections of requests that are lost are replaced although that of the heartbeats lives',
+  async (t) => {
+    const { key, proxy, web, submit } = await webBehindProxy(t);
+    const list = () => call(web.origin, { path: '/api/submissions', key });
+    await Promise.all(Array.from({ length: 10 }, list));
+    const held = call(web.origin, { path: '/api/submit?wait=true', key, body: HELLO });
+  while ((await list()).json.submissions.length < 2) await wait(50);
+    // Its name ends there: that of the heartbeats is longer.
+    proxy.lose('runledger web\0');
+    const began = performance.now();
+    t.equal((await submit()).status, 503);
+    for (const ask of [submit, list])
+      while ((await ask()).status === 503 && performance.now() - began < WITHIN_MS) await wait(200);
+    t.equal((await submit()).status, 202);
+    t.equal((await list()).status, 200);
+    t.ok(performance.now() - began < WITHIN_MS);
+    t.equal((await held).status, 408);
+  },
+);

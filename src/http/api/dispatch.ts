@@ -85,26 +85,41 @@ function isSecure(web: Web, { req, path }: Exchange): boolean {
   return typeof forwarded === 'string' && forwarded.toLowerCase() === 'https';
 }
 
-/** Ends the wait for the database, not its work: a submission that is stored later is found by its Idempotency-Key. */
-export function withPatience<A extends unknown[], R>(
-  work: (...given: A) => Promise<R>,
-): (...given: A) => Promise<R> {
-  return (...given) =>
-    new Promise((resolve, reject) => {
-      const timer = setTimeout(
-        () => reject(new TooSlow('the database did not answer')),
-        DATABASE_PATIENCE_MS,
-      );
-      work(...given)
-        .then(resolve, reject)
-        .finally(() => clearTimeout(timer));
-    });
+type Work<A extends unknown[], R> = (...given: A) => Promise<R>;
+type AnyWork = Work<never[], unknown>;
+
+export type Patience = {
+  /** Ends the wait for the database, not its work: a submission that is stored later is found by its Idempotency-Key. */
+  withPatience<A extends unknown[], R>(work: Work<A, R>): Work<A, R>;
+  /** The same for each of some functions. */
+  patient<T extends Readonly<Record<string, AnyWork>>>(works: T): T;
+};
+
+/** `onSlow` is called when a wait was ended, once in the time that one may last. */
+export function createPatience(onSlow: () => void = () => {}): Patience {
+  let heard_ms = -Infinity;
+  const tooSlow = () => {
+    const now_ms = performance.now();
+    if (now_ms - heard_ms >= DATABASE_PATIENCE_MS) {
+      heard_ms = now_ms;
+      onSlow();
+    }
+    return new TooSlow('the database did not answer');
+  };
+  const withPatience: Patience['withPatience'] =
+    (work) =>
+    (...given) =>
+      new Promise((resolve, reject) => {
+        const timer = setTimeout(() => reject(tooSlow()), DATABASE_PATIENCE_MS);
+        work(...given)
+          .then(resolve, reject)
+          .finally(() => clearTimeout(timer));
+      });
+  return {
+    withPatience,
+    patient: <T extends Readonly<Record<string, AnyWork>>>(works: T) =>
+      Object.fromEntries(
+        Object.entries(works).map(([name, work]) => [name, withPatience(work as never)]),
+      ) as T,
+  };
 }
-
-type Work = (...given: never[]) => Promise<unknown>;
-
-/** The same for each of some functions. */
-export const patient = <T extends Readonly<Record<string, Work>>>(works: T): T =>
-  Object.fromEntries(
-    Object.entries(works).map(([name, work]) => [name, withPatience(work as never)]),
-  ) as T;
