@@ -20,7 +20,7 @@ begin
     -- Before any lock is taken, because the jobs have no index by submission: the queue's bound limits how many there are. A job
     -- that is added from now on is stale, and so is one that is being fetched.
     select array_agg(j.id) into jobs from graphile_worker._private_jobs j
-    where j.locked_at is null and (j.payload ->> 'id')::uuid = cancel_submission.id;
+    where j.is_available = true and j.priority >= least_execution_priority() and (j.payload ->> 'id')::uuid = cancel_submission.id;
   end if;
   -- What was never started gives its queue place back, and queue_state is locked before submissions. A submission that was
   -- started once never gets a place again.

@@ -14,13 +14,14 @@ begin
   if not pg_try_advisory_xact_lock(x'524c4558'::bigint) then
     return 0;
   end if;
-  -- a pending submission has a job or is gated; the queue's bound limits both
-  select array_agg(id) into old from (
-    select submission_id as id from gated where submission_id < oldest_allowed
-    union
-    select (j.payload ->> 'id')::uuid from graphile_worker._private_jobs j
+  -- A pending submission has a job or is gated; the queue's bound limits both. Before any lock, because jobs have no index by
+  -- submission.
+  select array_agg(distinct x.id), array_agg(x.job) into old, jobs from (
+    select submission_id as id, null::bigint as job from gated where submission_id < oldest_allowed
+    union all
+    select (j.payload ->> 'id')::uuid, j.id from graphile_worker._private_jobs j
     join graphile_worker._private_tasks t on t.id = j.task_id
-    where t.identifier like 'execute\_%' and (j.payload ->> 'id')::uuid < oldest_allowed
+    where t.identifier like 'execute\_%' and j.priority >= least_execution_priority() and (j.payload ->> 'id')::uuid < oldest_allowed
     limit most
   ) x;
   if old is null then
@@ -38,7 +39,8 @@ begin
     array_agg(jsonb_build_object('verdict', 'IE', 'attempt', s.attempts, 'evidence', jsonb_build_object(
       'failed_for', 'age', 'max_age_s', extract(epoch from max_age), 'language', s.language)) order by o))
   from unnest(old) with ordinality x(id, o) join submissions s using (id);
-  select array_agg(j.id) into jobs from graphile_worker._private_jobs j where (j.payload ->> 'id')::uuid = any (old) and j.locked_at is null;
+  select array_agg(j.id) into jobs from graphile_worker._private_jobs j
+  where j.id = any (jobs) and (j.payload ->> 'id')::uuid = any (old) and j.locked_at is null;
   perform graphile_worker.complete_jobs(lock_jobs(jobs));
   perform pg_notify('runledger_done', array_to_string(old[:200], ','));
   return cardinality(old);
@@ -78,15 +80,15 @@ begin
     moved := progress.round - progress.round_base;
     update queue_state set round_base = round_base + moved;
     for j in
-      select priority, array_agg(id) as ids from graphile_worker.jobs
-      where task_identifier like 'execute\_%' and locked_at is null group by priority
+      select j.priority, array_agg(j.id) as ids from graphile_worker._private_jobs j
+      where j.is_available = true and j.priority >= least_execution_priority() group by j.priority
     loop
       perform graphile_worker.reschedule_jobs(lock_jobs(j.ids), priority => greatest(j.priority - moved, least_execution_priority())::integer);
     end loop;
   elsif progress.round_base > 0 then
     current := progress.round - progress.round_base;
     perform graphile_worker.reschedule_jobs(lock_jobs(array_agg(id)), priority => current)
-    from graphile_worker.jobs where task_identifier like 'execute\_%' and priority > current + ahead and locked_at is null
+    from graphile_worker._private_jobs where is_available = true and priority > current + ahead
     having count(*) > 0;
   end if;
   return moved;

@@ -231,6 +231,8 @@ begin
   if (facts ->> 'events')::bigint <> coalesce((select sum(c) from unnest(counts) c), 0) then
     raise exception '% cannot be detached: its events are not all in the tree', month using errcode = 'RL409';
   end if;
+  -- Before the locks, because it reads the whole table. Nothing is added to a month that is over.
+  delete from idempotency i where i.submission_id >= low and i.submission_id < high;
   -- No verify runs while tables are moved. First, so that nobody waits for a call that waits for verify.
   lock table log_gaps in exclusive mode;
   lock table submissions, deliveries, events, payloads in access exclusive mode;
@@ -250,7 +252,6 @@ begin
   perform append_retention('log.detached', facts || jsonb_build_object('partition', 'events_' || month));
   insert into log_gaps (first, count, partition)
   select x.first, x.count, 'events_' || month from unnest(firsts, counts) x(first, count);
-  delete from idempotency i where i.submission_id >= low and i.submission_id < high;
   delete from webhook_secrets w where w.submission_id >= low and w.submission_id < high;
   execute 'create schema if not exists runledger_detached';
   foreach parent in array array['events', 'payloads', 'submissions', 'deliveries'] loop

@@ -17,6 +17,8 @@
 -- The calling connection is the witness of locks and heartbeats: a restart or a crash of the server frees every lock and stops
 -- every heartbeat, but it also ends this connection. So a free lock proves that a connection ended by itself only if the
 -- consumer was seen alive after this connection began, and silence only if this connection is older than the silence.
+-- A clock that was set shows as a gap between two looks, which come each half second: the witness begins again then. A heartbeat
+-- of a later time than now is from before the clock was set back, and says nothing.
 -- And the time of a heartbeat counts only if this server has stored it since the server started: after a failover, the time
 -- is from another machine's clock.
 create or replace function runledger.sweep(
@@ -28,11 +30,14 @@ declare
   stale_after constant interval := '5 seconds';
   now_at timestamptz := clock();
   witness_since timestamptz := nullif(current_setting('runledger.witness_since', true), '')::timestamptz;
+  looked_at timestamptz := nullif(current_setting('runledger.looked_at', true), '')::timestamptz;
+  longest_gap constant interval := '4 seconds';
   p record;
   lock_was_lost boolean;
 begin
   suspects := '{}';
-  if witness_since is null then
+  perform set_config('runledger.looked_at', now_at::text, false);
+  if witness_since is null or looked_at is null or now_at not between looked_at and looked_at + longest_gap then
     perform set_config('runledger.witness_since', now_at::text, false);
     return;
   end if;
@@ -49,7 +54,8 @@ begin
   loop
     reason := null;
     lock_was_lost := p.is_of_this_start and p.locked and not p.lock_is_held and p.heartbeat_at > witness_since;
-    if (case when p.is_of_this_start then greatest(p.heartbeat_at, witness_since) else witness_since end) < now_at - stale_after then
+    if (case when p.is_of_this_start and p.heartbeat_at <= now_at then greatest(p.heartbeat_at, witness_since) else witness_since end)
+       < now_at - stale_after then
       reason := case when not p.is_of_this_start then 'database_away' when lock_was_lost then 'worker_died' else 'worker_silent' end;
     elsif lock_was_lost and p.lock_key = any (dead) then
       reason := 'worker_died';
@@ -58,8 +64,13 @@ begin
     end if;
     continue when reason is null;
     -- A heartbeat that arrived after the select above was acknowledged, or will be: its launcher runs programs again.
-    perform from consumers l where l.id = p.id and l.ended_at is null and l.heartbeat_at = p.heartbeat_at for update;
-    continue when not found;
+    -- A session that cannot send its answer holds the row: it must not keep the others from being found.
+    begin
+      perform from consumers l where l.id = p.id and l.ended_at is null and l.heartbeat_at = p.heartbeat_at for update;
+      continue when not found;
+    exception when lock_not_available then
+      continue;
+    end;
     executions := retire_consumer(p.id, reason, jsonb_build_object('host', p.host, 'heartbeat_at', p.heartbeat_at,
       'lock_held', p.lock_is_held, 'process_ended', p.lock_key = any (dead), 'found_at', now_at));
     consumer := p.id;

@@ -80,7 +80,7 @@ t.test(
     const list = () => call(web.origin, { path: '/api/submissions', key });
     await Promise.all(Array.from({ length: 10 }, list));
     const held = call(web.origin, { path: '/api/submit?wait=true', key, body: HELLO });
-  while ((await list()).json.submissions.length < 2) await wait(50);
+    while ((await list()).json.submissions.length < 2) await wait(50);
     // Its name ends there: that of the heartbeats is longer.
     proxy.lose('runledger web\0');
     const began = performance.now();

@@ -128,7 +128,10 @@ async function world(t: { teardown(work: () => unknown): void }): Promise<World>
   };
 }
 
+/** As if it had looked each half second until now. */
 async function lookOn(db: Db, dead?: readonly string[]): Promise<Seen> {
+  await db`select set_config('runledger.looked_at', runledger.clock()::text, false)
+    where current_setting('runledger.looked_at', true) <> ''`;
   const { suspects, alive: _, ...seen } = await sweep(db, dead);
   return { ...seen, suspects: suspects.length };
 }
@@ -299,6 +302,46 @@ t.test('after a failover, the clock of the other machine does not count', async 
   t.same(await look(), nothing);
   await at(5.1);
   t.match(await look(), { consumer: dead.id, reason: 'database_away', executions: 1 });
+});
+
+/** Looks of which each comes when the test says so. */
+async function realLooks(t: { teardown(work: () => unknown): void }, url: string) {
+  const sweeper = connect(url, { name: 'real looks', max: 1 });
+  t.teardown(() => sweeper.end({ timeout: 1 }));
+  const real = async () => (await sweep(sweeper)).consumer;
+  await real();
+  return real;
+}
+
+t.test('a clock that is set forward declares nobody dead', async (t) => {
+  const { at, consumer, url } = await world(t);
+  const alive = await consumer();
+  await at(1);
+  await heartbeat(alive.connection, alive.id);
+  const real = await realLooks(t, url);
+  await at(11);
+  t.equal(await real(), null, 'it has not had the time for a heartbeat');
+  for (const seconds of [13, 15]) {
+    await at(seconds);
+    t.equal(await real(), null);
+  }
+  await at(16.1);
+  t.equal(await real(), alive.id, 'nothing came for five seconds');
+});
+
+t.test('after the clock was set back, heartbeats of later times keep nobody alive', async (t) => {
+  const { at, consumer, url } = await world(t);
+  const dead = await consumer();
+  await at(1);
+  await heartbeat(dead.connection, dead.id);
+  const real = await realLooks(t, url);
+  await dead.die();
+  for (const seconds of [-3600, -3598, -3596]) {
+    await at(seconds);
+    t.equal(await real(), null);
+  }
+  await at(-3594.9);
+  t.equal(await real(), dead.id);
 });
 
 t.test('workers that can run the same take turns', async (t) => {
