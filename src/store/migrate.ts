@@ -15,6 +15,7 @@ import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect } from '../db.ts';
 import { PINNED, settingStatements } from '../db_settings.ts';
 import { Fault } from '../fault.ts';
+import { withRetries } from './retries.ts';
 import {
   DEFINITIONS,
   definitionFiles,
@@ -129,12 +130,28 @@ async function migrateQueue(address: DatabaseAddress | string): Promise<void> {
   }
 }
 
+/** About ten minutes. */
+const ATTEMPTS = 800;
+
+/** Processes of the old version may still run: what waits for a lock of theirs, or of verify, must not stop them. */
+async function inShortLocks(
+  db: postgres.Sql,
+  work: (tx: postgres.TransactionSql) => Promise<unknown>,
+): Promise<void> {
+  await withRetries(ATTEMPTS, () =>
+    db.begin(async (tx) => {
+      await tx`set local lock_timeout = '500ms'`;
+      await work(tx);
+    }),
+  );
+}
+
 async function applyMigrations(db: postgres.Sql, count?: number): Promise<string[]> {
   const done = new Set((await storedMigrations(db)).map(({ name }) => name));
   const applied: string[] = [];
   for (const { name, text } of (await sqlFiles('migrations')).slice(0, count)) {
     if (done.has(name)) continue;
-    await db.begin(async (tx) => {
+    await inShortLocks(db, async (tx) => {
       await tx.unsafe(`set local search_path = runledger, pg_temp; ${text}`).simple();
       await tx`insert into runledger.migrations (name, sha256) values (${name}, ${digestOf(text)})`;
     });
@@ -151,7 +168,7 @@ async function replaceDefinitions(db: postgres.Sql): Promise<Migrated['definitio
   const [known] =
     await db`select from runledger.migrations where name = ${DEFINITIONS} and sha256 = ${sha256}`;
   if (known) return 'unchanged';
-  await db.begin(async (tx) => {
+  await inShortLocks(db, async (tx) => {
     // Functions and views name each other, so bodies cannot be checked here. The tests run them.
     await tx.unsafe(`set local check_function_bodies = off; ${DROP_DEFINITIONS}`).simple();
     for (const { text } of await definitionFiles()) await tx.unsafe(text).simple();

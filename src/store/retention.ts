@@ -1,6 +1,5 @@
 /** Retention: removes users' bytes after a while, and whole months of the log after a longer one. */
 import { createHash } from 'node:crypto';
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Db } from '../db.ts';
 import { leafOf } from '../domain/seal_chain.ts';
 import { addItems, emptySketch, itemBytes } from '../domain/sketch.ts';
@@ -10,6 +9,7 @@ import { DamagedTree, TILE_WIDTH } from '../proof/tiles.ts';
 import { waitForVerify } from './beside_verify.ts';
 import { readPage } from './entries.ts';
 import { RERUNS_OF } from './reruns.ts';
+import { withRetries } from './retries.ts';
 import { type Place, placeOf, readTiles } from './tree.ts';
 
 /** Removes what users sent and received, of submissions that ended before the time. The log stays complete. */
@@ -378,18 +378,3 @@ const unsealed = () =>
 const ATTEMPTS = 60;
 /** The next round tries again. */
 const DUE_ATTEMPTS = 4;
-
-/** The work requests its locks with a short time limit, so that no submission waits for it for long. */
-async function withRetries(attempts: number, work: () => Promise<unknown>): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      await work();
-      return;
-    } catch (error) {
-      // lock_not_available, deadlock_detected
-      const busy = /^(55P03|40P01)$/.test(String((error as { code?: unknown }).code));
-      if (!busy || attempt === attempts) throw error;
-      await wait(250 * (0.5 + Math.random()));
-    }
-  }
-}

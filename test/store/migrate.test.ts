@@ -1,11 +1,13 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
 import { migrate, migrateTo } from '../../src/store/migrate.ts';
 import { freshDatabase } from '../support/database.ts';
+import { until } from '../support/eventually.ts';
 
 /** An empty database. */
 async function empty(t: { teardown(work: () => unknown): void }) {
@@ -53,6 +55,28 @@ t.test('of ten processes at once, one migrates and all find it done', async (t) 
     await db`select count(*)::integer as tiers, (select count(*)::integer from runledger.generations) as generations from runledger.tiers`;
   t.same({ ...row }, { tiers: 1, generations: 1 });
   await db.end();
+});
+
+t.test('while somebody reads, migrate waits, and nobody else waits for migrate', async (t) => {
+  const { url } = await freshDatabase(t);
+  const db = connect(url, { name: 'test', max: 2 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  await db`update runledger.migrations set sha256 = 'another' where name like '%definitions%'`;
+  const views = await db<{ view: string }[]>`
+    select oid::regclass::text as view from pg_class where relnamespace = 'runledger'::regnamespace and relkind = 'v'`;
+  let migrating: ReturnType<typeof migrate> | undefined;
+  await db.begin(async (tx) => {
+    for (const { view } of views) await tx.unsafe(`lock table ${view} in access share mode`);
+    migrating = migrate(url);
+    await until(async () => {
+      const rows = await db`
+        select from pg_stat_activity where application_name = 'runledger migrate' and wait_event_type = 'Lock'`;
+      return rows.length > 0;
+    });
+    const read = Promise.all(views.map(({ view }) => db.unsafe(`select from ${view} limit 0`)));
+    t.ok(await Promise.race([read, wait(20_000, false, { ref: false })]), 'all views can be read');
+  });
+  t.match(await migrating, { definitions: 'replaced' });
 });
 
 t.test('a migration that was changed after it was applied is rejected', async (t) => {
