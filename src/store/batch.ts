@@ -38,6 +38,8 @@ export type BatcherOptions<T, R> = {
   readonly linger?: { for_items: (items: IteratorObject<T>) => number; ms: number };
   /** The first batch waits for this. Absent: for the end of this turn of the event loop. */
   readonly after?: Promise<void>;
+  /** Each batch waits for a place, which it gives back at its end. What becomes late meanwhile is not sent. */
+  readonly place?: () => Promise<() => void>;
   /** Called whenever all items have their results. */
   readonly onIdle?: () => void;
 };
@@ -59,8 +61,10 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
     await (options.after ?? new Promise((gathered) => setImmediate(gathered)));
     while (queue.length > 0) {
       if (options.linger) await enough(options.linger);
+      const giveBack = await options.place?.();
       const batch = take();
       if (batch.length > 0) await send(batch);
+      giveBack?.();
     }
     inFlight = false;
     options.onIdle?.();
@@ -180,7 +184,7 @@ export type KeyedBatcher<T, R> = { add(key: string, item: T): Promise<R> };
 
 export function createKeyedBatcher<T, R>(options: {
   readonly runAlone: (key: string, item: T) => Promise<R>;
-  readonly batches: (key: string) => Omit<BatcherOptions<T, R>, 'after' | 'onIdle'>;
+  readonly batches: (key: string) => Omit<BatcherOptions<T, R>, 'after' | 'place' | 'onIdle'>;
   /** The most batches in flight, of all keys. */
   readonly batches_at_once: number;
 }): KeyedBatcher<T, R> {
@@ -188,17 +192,15 @@ export function createKeyedBatcher<T, R>(options: {
   let in_flight = 0;
   const waiting: (() => void)[] = [];
 
-  async function inTurn(run: () => Promise<R[]>): Promise<R[]> {
+  async function place(): Promise<() => void> {
     if (in_flight < options.batches_at_once) in_flight += 1;
     else await new Promise<void>((go) => waiting.push(go));
-    try {
-      return await run();
-    } finally {
-      // Its place goes to the next one.
+    return () => {
+      // It goes to the next batch.
       const next = waiting.shift();
       if (next) next();
       else in_flight -= 1;
-    }
+    };
   }
 
   function addFirst(key: string, item: T): Promise<R> {
@@ -217,10 +219,9 @@ export function createKeyedBatcher<T, R>(options: {
       if (line === undefined) return addFirst(key, item);
       if ('add' in line) return line.add(item);
       const onIdle = () => lines.delete(key);
-      const its = options.batches(key);
       const batcher = createBatcher({
-        ...its,
-        run: (items) => inTurn(() => its.run(items)),
+        ...options.batches(key),
+        place,
         after: line.ended,
         onIdle,
       });
@@ -242,23 +243,22 @@ export function createLines(
 ): <A extends [LineOwner, ...unknown[]], R>(
   work: (...given: A) => Promise<R>,
 ) => (...given: A) => Promise<R> {
-  const ends = new Map<string, Promise<void>>();
-  return (work) =>
-    (...given) => {
+  const lines = new Map<string, Batcher<() => Promise<unknown>, unknown>>();
+  const lineOf = (name: string) =>
+    createBatcher<() => Promise<unknown>, unknown>({
+      max_items: 1,
+      patience_ms,
+      run: async ([work]) => [await work!()],
+      isAway: () => true,
+      after: Promise.resolve(),
+      onIdle: () => lines.delete(name),
+    });
+  return <A extends [LineOwner, ...unknown[]], R>(work: (...given: A) => Promise<R>) =>
+    (...given: A) => {
       const name = nameOf(given[0]);
-      const before = ends.get(name);
-      const until_ms = performance.now() + patience_ms;
-      const inTurn = () => {
-        if (performance.now() > until_ms) throw tooLate();
-        return work(...given);
-      };
-      const result = before === undefined ? work(...given) : before.then(inTurn);
-      const onEnd = () => {
-        if (ends.get(name) === end) ends.delete(name);
-      };
-      const end = result.then(onEnd, onEnd);
-      ends.set(name, end);
-      return result;
+      const line = lines.get(name) ?? lineOf(name);
+      lines.set(name, line);
+      return line.add(() => work(...given)) as Promise<R>;
     };
 }
 

@@ -6,10 +6,25 @@ const EPOCH = 'test/queue/epoch.test.ts';
 const LEASE = 'test/queue/lease.test.ts';
 
 export const queueMutants: readonly Mutant[] = [
-  ...inFile('src/processes/web_process.ts', 'test/http/dead_connections.test.ts', [
-    'connections to a machine that was lost are replaced',
-    '      sockets.endSilent();',
-    '',
+  ...inFile(
+    'src/processes/web_process.ts',
+    'test/http/dead_connections.test.ts',
+    ['connections to a machine that was lost are replaced', 'each.endSilent();', '{}'],
+    [
+      'those of requests are replaced while the heartbeats live',
+      '    sockets,\n    replica,',
+      '    replica,',
+    ],
+  ),
+  ...inFile('src/processes/large_records_thread.ts', 'test/http/dead_connections.test.ts', [
+    'a large record does not wait for ever',
+    'await sockets.unlessSilent(() => withPayloads(db, asked.row))',
+    'await withPayloads(db, asked.row)',
+  ]),
+  ...inFile('src/queue/maintain.ts', 'test/queue/maintain.test.ts', [
+    'all keys that are due are forgotten',
+    'while (gone === KEYS_AT_ONCE &&',
+    'while (gone < 0 &&',
   ]),
   ...inFile(
     'src/processes/give_back_memory.ts',
@@ -370,13 +385,23 @@ export const queueMutants: readonly Mutant[] = [
     ],
     [
       "a heartbeat of another machine's clock does not hide a silence",
-      '(case when p.is_of_this_start then greatest(p.heartbeat_at, witness_since) else witness_since end) < now_at',
-      'greatest(p.heartbeat_at, witness_since) < now_at',
+      '(case when p.is_of_this_start and p.heartbeat_at <= now_at then',
+      '(case when p.heartbeat_at <= now_at then',
     ],
     [
       'a new connection is no witness of silence',
-      '(case when p.is_of_this_start then greatest(p.heartbeat_at, witness_since) else witness_since end) < now_at',
-      'p.heartbeat_at < now_at',
+      'then greatest(p.heartbeat_at, witness_since) else',
+      'then p.heartbeat_at else',
+    ],
+    [
+      'a clock that was set forward is no silence',
+      'or now_at not between looked_at and looked_at + longest_gap then',
+      'then',
+    ],
+    [
+      'a heartbeat of a later time says nothing',
+      'p.is_of_this_start and p.heartbeat_at <= now_at then',
+      'p.is_of_this_start then',
     ],
     [
       'the first look of a connection judges nobody',

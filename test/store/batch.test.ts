@@ -337,6 +337,32 @@ t.test(
   },
 );
 
+t.test('what becomes late while its batch waits for a place is not sent', async (t) => {
+  const sent: string[] = [];
+  const { promise: hangs, resolve: end } = Promise.withResolvers<string[]>();
+  const { add } = createKeyedBatcher<number, string>({
+    batches_at_once: 1,
+    runAlone: async (_key, item) => `alone ${item}`,
+    batches: (key) => ({
+      max_items: 64,
+      patience_ms: 1_000,
+      isAway: () => true,
+      run: (items) => {
+        sent.push(key);
+        return key === 'a' ? hangs : Promise.resolve(answered([...items]));
+      },
+    }),
+  });
+  const first = ['a', 'b'].map((key) => [add(key, 1), add(key, 2)] as const);
+  const late = t.rejects(first[1]![1], { code: 'ETIMEDOUT' });
+  // Longer than its patience.
+  await wait(1_200);
+  end(['answer 2']);
+  t.equal(await first[0]![1], 'answer 2');
+  await late;
+  t.same(sent, ['a']);
+});
+
 t.test(
   'what one owner asks for is done one after the other, and a failure ends its turn',
   async (t) => {
@@ -357,6 +383,7 @@ t.test(
     const second = ask('a', 2);
     const third = askOtherwise({ account_id: 'a' }, 3);
     void ask('b', 1);
+    await turn();
     t.same(names(), ['a1', 'b1'], 'at once, and each owner has its own line');
     runs[0]!.reject('failed');
     await t.rejects(first, 'failed');
@@ -370,6 +397,7 @@ t.test(
     t.equal(await third, 'answer 3');
     await turn();
     void ask('a', 4);
+    await turn();
     t.same(names().slice(4), ['a4'], 'the line is empty again');
   },
 );

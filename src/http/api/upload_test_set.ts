@@ -173,7 +173,11 @@ function readAndStore(
     const traceparent = parseTraceparent(headerText(exchange.req.headers['traceparent']));
     const request = { request_id: exchange.id, traceparent };
     const created = await web.test_sets.create({ owner, set, ...request, contentOf });
-    if (created.kind === 'unauthorized') return unauthorized();
+    if (created.kind === 'unauthorized') {
+      // Its key has ended since: like any unknown one.
+      exchange.caller = null;
+      return unauthorized();
+    }
     const stored = await web.test_sets.read(owner, created.id);
     // Another call may have deleted it since.
     if (stored === null) return problem('not_found');
