@@ -80,7 +80,7 @@ create or replace function runledger.create_test_set(
   account uuid, key uuid, manifest bytea, facts jsonb, sha256s bytea[], sizes bigint[], arrived uuid[],
   out outcome text, out id uuid, out missing bytea[]
 )
-language plpgsql security definer set search_path = runledger, pg_temp
+language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '10s'
 as $$
 #variable_conflict use_column
 declare

@@ -63,6 +63,7 @@ t.test('what is missing has a name where it is known', async (t) => {
   t.equal(missingPart(failed('ECONNREFUSED')), 'The database is away.');
   t.equal(missingPart(failed('25006')), 'The database is read-only.');
   t.equal(missingPart(failed('57014')), 'The database does not answer.');
+  t.equal(missingPart(failed('55P03')), 'The database does not answer.');
   t.equal(missingPart(failed('53200')), 'The database lacks a resource.');
   t.equal(missingPart(failed('23505')), null);
   t.equal(missingPart(new Error()), null);

@@ -324,6 +324,22 @@ t.test('a client that hangs up, or is too slow, leaves nothing', async (t) => {
   t.equal((await upload(service, key, archive)).status, 201, 'and it keeps no room');
 });
 
+t.test('an upload does not wait for ever for what somebody else has locked', async (t) => {
+  const { service, held } = await withState(t);
+  const [one, other] = [await service.key(), await service.key({ account: 'other' })];
+  const archive = archiveOf(LEGACY);
+  await service.db.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(hashtext('runledger test sets'))`;
+    const late = await Promise.all([one, other].map((key) => upload(service, key, archive)));
+    t.same(
+      late.map(({ status }) => status),
+      [503, 503],
+    );
+    t.ok(await eventually(() => held().length === 0));
+  });
+  t.equal((await upload(service, one, archive)).status, 201, 'and it keeps no room');
+});
+
 t.test('accounts that send slowly keep nobody else out', async (t) => {
   const { service, held } = await withState(t, { RUNLEDGER_REQUEST_TIMEOUT: '5min' });
   const { port } = service.webs[0]!;

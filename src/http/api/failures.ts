@@ -72,11 +72,12 @@ export function createFailures(log: Log): Failures {
 export function missingPart(error: unknown): string | null {
   if (error instanceof TooSlow) return 'The database does not answer.';
   const code = codeOf(error);
-  // 53: a resource of the server; 58: the system below it; 57014: it cancelled a statement that took too long
+  // 53: a resource of the server; 58: the system below it; 57014: it cancelled a statement that took too long; 55P03: the lock
+  // that a statement waited for
   if (code === '53100') return 'The disk of the database is full.';
   if (code === '53300') return 'The database has no connection left.';
   if (code === '25006') return 'The database is read-only.';
-  if (code === '57014') return 'The database does not answer.';
+  if (code === '57014' || code === '55P03') return 'The database does not answer.';
   if (/^5[38]/.test(code)) return 'The database lacks a resource.';
   return isAway(error) ? 'The database is away.' : null;
 }
