@@ -13,7 +13,7 @@
  *   clone below a 0700 folder works, without mounts or capabilities.
  * - It listens only on 127.0.0.1, and every login needs a password (scram-sha-256).
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, ftruncateSync, openSync, realpathSync, rmSync } from 'node:fs';
@@ -32,6 +32,7 @@ import {
 } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { Fault } from '../fault.ts';
 import { asUid, type Binaries, NOBODY, reachableBinaries } from './binaries.ts';
 
@@ -132,7 +133,7 @@ async function launchOnFreePort(
     const ended = once(child, 'exit');
     // A program that cannot be started has no exit; `ready` says why.
     ended.catch(() => {});
-    if (child.pid !== undefined) endAfterOurDeath(child, data_dir);
+    if (child.pid !== undefined) endAfterOurDeath(child, data_dir, uid);
     try {
       await ready(child, data_dir);
       return { child, port, ended };
@@ -173,11 +174,16 @@ async function hasUid(uid: number): Promise<boolean> {
 }
 
 /** A shell that outlives this process by a moment: its stdin closes when this process dies. A line ends it before that. */
-function afterOurDeath(script: string, args: readonly string[]): { end(): void } {
+function afterOurDeath(
+  script: string,
+  args: readonly string[],
+  uid: number | null = null,
+): { end(): void } {
   const shell = spawn('sh', ['-c', `read -r _ && exit; ${script}`, 'sh', ...args], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
     cwd: '/',
+    ...(uid !== null && { uid, gid: uid }),
   });
   shell.unref();
   shell.stdin.on('error', () => {});
@@ -207,8 +213,9 @@ const END_SERVER = `
     done
   done`;
 
-function endAfterOurDeath(child: ChildProcess, data_dir: string): void {
-  const watching = afterOurDeath(END_SERVER, [String(child.pid), realpathSync(data_dir)]);
+/** As the server's user: root of a plain container may not look at processes of other users. */
+function endAfterOurDeath(child: ChildProcess, data_dir: string, uid: number | null): void {
+  const watching = afterOurDeath(END_SERVER, [String(child.pid), realpathSync(data_dir)], uid);
   child.once('exit', () => watching.end());
 }
 
@@ -317,9 +324,11 @@ async function chownAll(dir: string, uid: number): Promise<void> {
 async function requireUnused(data_dir: string): Promise<void> {
   const pid = await serverPid(data_dir);
   if (pid === null) return;
-  if (await worksIn(pid, data_dir)) throw new AlreadyRunning(data_dir, pid);
+  const is_server = await worksIn(pid, data_dir);
+  if (is_server) throw new AlreadyRunning(data_dir, pid);
   const alive = await stat(`/proc/${pid}`).catch(() => null);
-  if (alive) await rm(join(data_dir, 'postmaster.pid'), { force: true });
+  // Where the kernel does not say, PostgreSQL decides: without its file a running server shuts down.
+  if (alive && is_server === false) await rm(join(data_dir, 'postmaster.pid'), { force: true });
 }
 
 async function serverPid(data_dir: string): Promise<number | null> {
@@ -327,9 +336,29 @@ async function serverPid(data_dir: string): Promise<number | null> {
   return Number.parseInt(lines, 10) || null;
 }
 
-async function worksIn(pid: number, data_dir: string): Promise<boolean> {
-  const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => null);
-  return cwd !== null && cwd === (await realpath(data_dir).catch(() => null));
+/** Null if the kernel does not say. */
+async function worksIn(pid: number, data_dir: string): Promise<boolean | null> {
+  const cwd = await workingFolder(pid, data_dir);
+  return cwd === null ? null : cwd === (await realpath(data_dir).catch(() => null));
+}
+
+/** Empty if the process has ended; null if the kernel does not say. */
+async function workingFolder(pid: number, data_dir: string): Promise<string | null> {
+  const link = `/proc/${pid}/cwd`;
+  try {
+    return await readlink(link);
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (['ENOENT', 'ESRCH'].includes(code)) return '';
+  }
+  // Root of a plain container may not look at processes of other users. The owner of the data may look at its server.
+  const { uid } = await stat(data_dir);
+  if (process.getuid!() !== 0 || uid === 0) return null;
+  const [setpriv, ...rest] = [...asUid(uid), 'readlink', '-n', link];
+  return promisify(execFile)(setpriv!, rest, { cwd: '/' }).then(
+    ({ stdout }) => stdout,
+    () => null,
+  );
 }
 
 /** The port of the server that runs on this data; null if none does. */

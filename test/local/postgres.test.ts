@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   existsSync,
@@ -77,8 +77,10 @@ async function parentOf(
   data_dir: string,
   program = PARENT,
   env: NodeJS.ProcessEnv = {},
+  inside: readonly string[] = [],
 ): Promise<{ parent: ChildProcess; pid: number; port: number }> {
-  const parent = spawn(process.execPath, [program, data_dir], {
+  const [command, ...args] = [...inside, process.execPath, program, data_dir];
+  const parent = spawn(command!, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { PATH: process.env['PATH'], ...env },
   });
@@ -177,6 +179,32 @@ t.test('when its parent is killed and it cannot shut down, it is killed, too', a
   await once(parent, 'exit');
   t.ok(await eventually(() => !alive(pid)), 'the server is gone');
 });
+
+/** Root of a plain container may not look at the processes of other users. */
+const NO_PTRACE = ['setpriv', '--bounding-set=-sys_ptrace', '--inh-caps=-sys_ptrace', '--'];
+
+t.test(
+  'root of a plain container sees the running server, and ends it when its parent is killed',
+  { skip: isRoot ? false : 'not root' },
+  async (t) => {
+    const data_dir = await dataIn(await closedFolder(t));
+    const { parent, pid, port } = await parentOf(data_dir, PARENT, {}, NO_PTRACE);
+    t.teardown(() => alive(pid) && process.kill(pid, 'SIGKILL'));
+    const [setpriv, ...rest] = [...NO_PTRACE, process.execPath];
+    const beside = (...args: string[]) =>
+      spawnSync(setpriv!, [...rest, ...args], { encoding: 'utf8', timeout: 20_000 });
+    const module = JSON.stringify(join(ROOT, 'src/local/postgres.ts'));
+    const script = `import(${module}).then(async (m) => console.log(await m.runningPort(process.argv[1])))`;
+    t.equal(beside('-e', script, data_dir).stdout.trim(), String(port), 'a command finds it');
+    t.match(beside(PARENT, data_dir).stderr, /AlreadyRunning: a PostgreSQL already runs on/);
+    t.ok(existsSync(join(data_dir, 'postmaster.pid')), 'a second start leaves its lock file');
+    t.equal((await ask(port, 'select 1')).length, 1);
+    process.kill(pid, 'SIGSTOP');
+    parent.kill('SIGKILL');
+    await once(parent, 'exit');
+    t.ok(await eventually(() => !alive(pid)), 'the server is gone');
+  },
+);
 
 t.test('Ctrl-C in a terminal does not reach it; its parent stops it', async (t) => {
   const folder = await closedFolder(t);
