@@ -2,9 +2,11 @@
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  closeSync,
   copyFileSync,
   existsSync,
   mkdirSync,
+  openSync,
   readFileSync,
   renameSync,
   writeFileSync,
@@ -17,6 +19,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { emptyDatabase } from '../support/database.ts';
+import { freePort } from '../support/pgbouncer.ts';
 import { descendants, survivors } from '../support/processes.ts';
 import { CLI, runledger } from './command_line.ts';
 
@@ -181,6 +184,29 @@ t.test('a command starts the database for its own call, and stops it', async (t)
     const again = await runledger(['restore', backup!], there);
     t.match(again, { status: 1, stderr: /^the database is not empty, .*: name an empty database/ });
   });
+});
+
+t.test('it serves without an output, and stops in order', async (t) => {
+  const [port, state_dir] = [await freePort(), await stateDir(t)];
+  const full = openSync('/dev/full', 'w');
+  t.teardown(() => closeSync(full));
+  const child = spawn('setpriv', ['--pdeathsig=KILL', process.execPath, CLI, 'serve'], {
+    env: { ...environment(state_dir), PORT: String(port) },
+    stdio: ['ignore', full, full],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  const ended = once(child, 'exit');
+  const url = `http://127.0.0.1:${port}/readyz`;
+  const answers = async () => (await fetch(url).catch(() => null))?.status === 200;
+  while (child.exitCode === null && !(await answers())) await wait(100);
+  t.equal(child.exitCode, null, 'it runs');
+  const pid = Number.parseInt(readFileSync(join(state_dir, 'postgres/postmaster.pid'), 'utf8'), 10);
+  process.kill(pid, 'SIGKILL');
+  const again = () =>
+    Number.parseInt(readFileSync(join(state_dir, 'postgres/postmaster.pid'), 'utf8'), 10) !== pid;
+  while (child.exitCode === null && !(again() && (await answers()))) await wait(100);
+  child.kill('SIGTERM');
+  t.strictSame(await ended, [0, null]);
 });
 
 t.test('killed, it leaves nothing running', async (t) => {
