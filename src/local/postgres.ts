@@ -43,7 +43,13 @@ import { asUid, type Binaries, NOBODY, reachableBinaries } from './binaries.ts';
 export const POSTGRES_UID = 60_917;
 /** Before each harder signal. */
 const STOP_TIMEOUT_MS = 5_000;
+const STOP_SIGNALS = ['SIGINT', 'SIGQUIT', 'SIGKILL'] as const;
+/** The longest stop. */
+export const STOP_MS = STOP_SIGNALS.length * STOP_TIMEOUT_MS;
+/** Until it writes its state; its recovery after a crash may take any time. */
 const START_TIMEOUT_MS = 60_000;
+/** Between two lines that say that it recovers. */
+const RECOVERY_LINE_MS = 10_000;
 /** A port that was free when it was chosen may be taken when the server binds it. */
 const PORTS_TRIED = 5;
 /** For processes of a killed server, which see its death within milliseconds, or seconds on a busy machine. */
@@ -65,6 +71,10 @@ export type ServerOptions = {
   durable: boolean;
   /** It ran before: on this data, which is not created again, and on this port, which its clients know. */
   again?: boolean;
+  /** Gets a line every 10 s while it recovers. */
+  say?: (line: string) => void;
+  /** Ends a start: the server is stopped, and the start throws the signal's reason. */
+  signal?: AbortSignal;
 };
 
 export type Server = {
@@ -135,9 +145,13 @@ async function launchOnFreePort(
     ended.catch(() => {});
     if (child.pid !== undefined) endAfterOurDeath(child, data_dir, uid);
     try {
-      await ready(child, data_dir);
+      await ready(child, data_dir, options);
       return { child, port, ended };
     } catch (error) {
+      if (options.signal?.aborted) {
+        if (child.pid !== undefined) await stop(child, ended);
+        throw options.signal.reason;
+      }
       if (error instanceof PortTaken && ports < PORTS_TRIED) ports++;
       else if (error instanceof LeftoversAlive && performance.now() < deadline)
         await new Promise((wake) => setTimeout(wake, LEFTOVERS_PAUSE_MS));
@@ -421,13 +435,27 @@ const statusLines = async (data_dir: string) =>
   (await readFile(join(data_dir, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
 
 /** Polls postmaster.pid, where the server writes its state: it sends no signal when it is ready. */
-async function ready(child: ChildProcess, data_dir: string): Promise<void> {
+async function ready(
+  child: ChildProcess,
+  data_dir: string,
+  { say, signal }: ServerOptions,
+): Promise<void> {
   const failed = once(child, 'error').then(([error]) => Promise.reject(error as Error));
   failed.catch(() => {});
-  const deadline = performance.now() + START_TIMEOUT_MS;
-  while (child.exitCode === null && child.signalCode === null && performance.now() < deadline) {
+  const began = performance.now();
+  let line_at = began + RECOVERY_LINE_MS;
+  while (child.exitCode === null && child.signalCode === null) {
+    signal?.throwIfAborted();
     const lines = await statusLines(data_dir);
-    if (Number(lines[0]) === child.pid && lines[7]?.trim() === 'ready') return;
+    const state = Number(lines[0]) === child.pid ? lines[7]?.trim() : '';
+    if (state === 'ready') return;
+    const now = performance.now();
+    // Killed, it would begin again from the start.
+    if (state !== 'starting' && now - began > START_TIMEOUT_MS) break;
+    if (state === 'starting' && now > line_at) {
+      say?.(`PostgreSQL recovers after a crash, for ${Math.round((now - began) / 1000)} s: wait`);
+      line_at = now + RECOVERY_LINE_MS;
+    }
     await Promise.race([failed, new Promise((wake) => setTimeout(wake, 10))]);
   }
   child.kill('SIGQUIT');
@@ -454,8 +482,8 @@ async function remedyAt(data_dir: string, on = data_dir): Promise<string> {
   return bavail === 0 ? `the disk of ${data_dir} is full: free some space` : `see ${data_dir}.log`;
 }
 
-async function stop(child: ChildProcess, exited: Promise<void>): Promise<void> {
-  for (const signal of ['SIGINT', 'SIGQUIT', 'SIGKILL'] as const) {
+async function stop(child: ChildProcess, exited: Promise<unknown>): Promise<void> {
+  for (const signal of STOP_SIGNALS) {
     if (child.exitCode !== null || child.signalCode !== null) break;
     child.kill(signal);
     const timeout = new Promise((wake) => setTimeout(wake, STOP_TIMEOUT_MS).unref());

@@ -356,3 +356,56 @@ t.test('data that cannot be created leaves what initdb said, and nothing else', 
   t.match(readFileSync(`${data_dir}.log`, 'utf8'), /none\.such/);
   t.same(readdirSync(folder), ['data.log']);
 });
+
+/** A stand-in for PostgreSQL that recovers until there is a file `recovered`. */
+async function recovering(t: Test) {
+  const folder = await closedFolder(t);
+  await chmod(folder, 0o755);
+  const dir = join(folder, 'programs');
+  mkdirSync(join(dir, 'bin'), { recursive: true });
+  const program = `#!/bin/sh
+    [ "$1" != --version ] || { echo 'postgres (PostgreSQL) 18.4'; exit; }
+    state() { printf '%s\\n' $$ 2 3 4 5 6 7 "$1" > postmaster.pid; }
+    trap 'exit 0' INT
+    state starting
+    until [ -e recovered ]; do sleep 0.1; done
+    state ready
+    while :; do sleep 0.1; done`;
+  writeFileSync(join(dir, 'bin/postgres'), program, { mode: 0o755 });
+  const data_dir = await dataIn(folder);
+  const said: string[] = [];
+  const stopping = new AbortController();
+  const begun = startServer({
+    ...options(data_dir),
+    programs: { dir, locale: [] },
+    say: (line) => said.push(line),
+    signal: stopping.signal,
+  });
+  begun.catch(() => {});
+  const pid = () => {
+    const path = join(data_dir, 'postmaster.pid');
+    const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [];
+    return lines[7] === 'starting' ? Number(lines[0]) : 0;
+  };
+  t.ok(await eventually(() => pid() > 0));
+  return { data_dir, said, stopping, begun, pid: pid() };
+}
+
+t.test('a recovery may take longer than a start, and is said', async (t) => {
+  const { data_dir, said, begun } = await recovering(t);
+  const now = performance.now.bind(performance);
+  performance.now = () => now() + 100_000;
+  t.teardown(() => Object.assign(performance, { now }));
+  t.ok(await eventually(() => said.length > 0));
+  t.match(said, [/^PostgreSQL recovers after a crash, for 10\d s: wait$/]);
+  await wait(300);
+  writeFileSync(join(data_dir, 'recovered'), '');
+  await (await begun).stop();
+});
+
+t.test('a stop request ends a recovery', async (t) => {
+  const { stopping, begun, pid } = await recovering(t);
+  stopping.abort(new Error('asked to stop'));
+  await t.rejects(begun, { message: 'asked to stop' });
+  t.notOk(alive(pid));
+});
