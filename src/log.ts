@@ -1,4 +1,4 @@
-import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
+import { type Logger, pino, stdSerializers } from 'pino';
 
 export type Log = Logger;
 
@@ -23,13 +23,18 @@ export function errorFacts(error: Error): object {
 
 type LogOptions = { level: string; process: string; to?: 'stdout' | 'stderr' };
 
+/** What of a log is kept while it cannot be written, as on a full disk. More is lost: the process goes on. */
+const KEPT_BYTES = 1_048_576;
+
 /** Writes one JSON object a line. stdout is where platforms collect logs; stderr is for processes that print answers. */
 export function createLog(options: LogOptions): Log {
-  const destination: DestinationStream = pino.destination({
+  const destination = pino.destination({
     dest: options.to === 'stderr' ? 2 : 1,
     // Synchronous, so that a line written just before an exit is not lost.
     sync: true,
+    maxLength: KEPT_BYTES,
   });
+  destination.on('error', () => {});
   return pino(
     {
       level: options.level,

@@ -17,6 +17,8 @@ export type Command = {
   readonly options?: Readonly<Record<string, Option>>;
   /** A complete command line, as typed after `./runledger`. */
   readonly example: string;
+  /** It runs until it is stopped, also when nobody reads its output or the disk below that is full. */
+  readonly service?: boolean;
   /** Returns the exit status. */
   run(context: Context): Promise<number>;
 };

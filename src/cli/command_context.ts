@@ -16,9 +16,10 @@ type Given = { words: readonly string[]; options: Context['options'] };
 /** Everything that the context opens is closed by `close`, in reverse order. */
 export function createContext(given: Given): { context: Context; close(): Promise<void> } {
   const opened: (() => Promise<void>)[] = [];
+  const say = (line: string) => void process.stderr.write(`${printable(line)}\n`);
   const config = once(() => loadConfig());
   const embedded = once(async () => {
-    const found = await findOrStartEmbedded(config());
+    const found = await findOrStartEmbedded(config(), { say });
     if (found.server) opened.push(() => found.server!.stop());
     return found;
   });
@@ -68,7 +69,7 @@ export function createContext(given: Given): { context: Context; close(): Promis
       const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2);
       process.stdout.write(`${printableText(text)}\n`);
     },
-    say: (line) => process.stderr.write(`${printable(line)}\n`),
+    say,
     database,
     address,
   };

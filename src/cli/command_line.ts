@@ -17,12 +17,24 @@ const FAILED = 1;
 const USAGE = 2;
 
 export async function main(argv: readonly string[]): Promise<number> {
-  // A reader may stop early (`| head`); that is not an error.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(OK);
-  });
+  process.stdout.on('error', outputLost);
+  // There is nowhere left to say it.
+  process.stderr.on('error', () => {});
   return run(argv).catch(report);
 }
+
+function outputLost(error: NodeJS.ErrnoException): void {
+  // A reader may stop early (`| head`); that is not an error.
+  if (error.code === 'EPIPE') process.exit(OK);
+  if (is_lost) return;
+  is_lost = true;
+  process.stderr.write(`the output could not be written: ${faultLine(error)}\n`);
+  // The command does its work to the end. Its own status may come before this error or after it.
+  process.once('exit', () => {
+    process.exitCode = FAILED;
+  });
+}
+let is_lost = false;
 
 async function run(argv: readonly string[]): Promise<number> {
   const [first = '', second = ''] = argv;
@@ -30,6 +42,7 @@ async function run(argv: readonly string[]): Promise<number> {
   if (name === undefined) return withoutCommand(first, second);
   const { command } = await commands[name]!();
   const args = argv.slice(name.split(' ').length);
+  if (command.service) process.stdout.off('error', outputLost).on('error', () => {});
   if (args.some(isHelp)) return print(commandHelp(name, command));
   const { context, close } = createContext(parse(name, command, args));
   try {

@@ -25,13 +25,21 @@ export type Embedded = {
 
 export type Options = { state_dir: string; postgres_uid: number | null };
 
+/** Who hears of a start, and what ends it. */
+export type Start = Required<Pick<ServerOptions, 'say'>> & Pick<ServerOptions, 'signal'>;
+
 /** Throws AlreadyRunning if a server runs on the same data. */
-export async function startEmbedded(options: Options): Promise<Embedded & { server: Server }> {
+export async function startEmbedded(
+  options: Options,
+  start: Start,
+): Promise<Embedded & { server: Server }> {
   const secrets = await localSecrets(resolve(options.state_dir));
   await finishExchange(dataDir(options));
-  const given = serverOptions(options, secrets, await lastPort(options));
+  const given = { ...serverOptions(options, secrets, await lastPort(options)), ...start };
   const started = await startWithRoles(given, secrets);
-  await keepPort(options, started.server.port);
+  await keepPort(options, started.server.port).catch((error) =>
+    start.say(`the next start may take another port for PostgreSQL: ${faultLine(error)}`),
+  );
   return started;
 }
 
@@ -45,6 +53,7 @@ export async function startWithRoles(
   try {
     await createRoles(superuser_url, secrets.role_passwords);
     await createDatabase(superuser_url, DATABASE);
+    options.signal?.throwIfAborted();
   } catch (error) {
     await server.stop();
     throw error;
@@ -68,9 +77,9 @@ export const serverOptions = (
 });
 
 /** Uses the server that runs on this data, or else starts it. */
-export async function findOrStartEmbedded(options: Options): Promise<Embedded> {
+export async function findOrStartEmbedded(options: Options, start: Start): Promise<Embedded> {
   const port = await runningPort(dataDir(options));
-  if (port === null) return startEmbedded(options);
+  if (port === null) return startEmbedded(options, start);
   // While an upgrade copies old data, their server runs. What a command stored in them would be lost.
   await requireMajor(dataDir(options), await packagedMajor());
   const secrets = await localSecrets(resolve(options.state_dir));
@@ -91,15 +100,13 @@ export type KeptEmbedded = {
  * Starts the server, and restarts it whenever it ends unexpectedly: on the same data and the same port, for as long as it
  * takes. Whatever keeps it from starting is printed once, until there is another reason.
  */
-export async function keepEmbedded(
-  options: Options,
-  say: (line: string) => void,
-): Promise<KeptEmbedded> {
-  const { urls, server: first } = await startEmbedded(options);
+export async function keepEmbedded(options: Options, start: Start): Promise<KeptEmbedded> {
+  const { say } = start;
+  const { urls, server: first } = await startEmbedded(options, start);
   const secrets = await localSecrets(resolve(options.state_dir));
-  const again = { ...serverOptions(options, secrets, first.port), again: true };
   const stopping = new AbortController();
   const { signal } = stopping;
+  const again = { ...serverOptions(options, secrets, first.port), again: true, say, signal };
   let server: Server | null = first;
 
   const restart = async (): Promise<Server | null> => {
@@ -111,6 +118,7 @@ export async function keepEmbedded(
       try {
         return await startServer(again);
       } catch (error) {
+        if (signal.aborted) return null;
         const line = faultLine(error);
         if (line !== said) say(`${line} (it is tried again)`);
         said = line;

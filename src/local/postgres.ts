@@ -13,7 +13,7 @@
  *   clone below a 0700 folder works, without mounts or capabilities.
  * - It listens only on 127.0.0.1, and every login needs a password (scram-sha-256).
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, ftruncateSync, openSync, realpathSync, rmSync } from 'node:fs';
@@ -32,6 +32,7 @@ import {
 } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { Fault } from '../fault.ts';
 import { asUid, type Binaries, NOBODY, reachableBinaries } from './binaries.ts';
 
@@ -42,7 +43,13 @@ import { asUid, type Binaries, NOBODY, reachableBinaries } from './binaries.ts';
 export const POSTGRES_UID = 60_917;
 /** Before each harder signal. */
 const STOP_TIMEOUT_MS = 5_000;
+const STOP_SIGNALS = ['SIGINT', 'SIGQUIT', 'SIGKILL'] as const;
+/** The longest stop. */
+export const STOP_MS = STOP_SIGNALS.length * STOP_TIMEOUT_MS;
+/** Until it writes its state; its recovery after a crash may take any time. */
 const START_TIMEOUT_MS = 60_000;
+/** Between two lines that say that it recovers. */
+const RECOVERY_LINE_MS = 10_000;
 /** A port that was free when it was chosen may be taken when the server binds it. */
 const PORTS_TRIED = 5;
 /** For processes of a killed server, which see its death within milliseconds, or seconds on a busy machine. */
@@ -64,6 +71,10 @@ export type ServerOptions = {
   durable: boolean;
   /** It ran before: on this data, which is not created again, and on this port, which its clients know. */
   again?: boolean;
+  /** Gets a line every 10 s while it recovers. */
+  say?: (line: string) => void;
+  /** Ends a start: the server is stopped, and the start throws the signal's reason. */
+  signal?: AbortSignal;
 };
 
 export type Server = {
@@ -132,11 +143,15 @@ async function launchOnFreePort(
     const ended = once(child, 'exit');
     // A program that cannot be started has no exit; `ready` says why.
     ended.catch(() => {});
-    if (child.pid !== undefined) endAfterOurDeath(child, data_dir);
+    if (child.pid !== undefined) endAfterOurDeath(child, data_dir, uid);
     try {
-      await ready(child, data_dir);
+      await ready(child, data_dir, options);
       return { child, port, ended };
     } catch (error) {
+      if (options.signal?.aborted) {
+        if (child.pid !== undefined) await stop(child, ended);
+        throw options.signal.reason;
+      }
       if (error instanceof PortTaken && ports < PORTS_TRIED) ports++;
       else if (error instanceof LeftoversAlive && performance.now() < deadline)
         await new Promise((wake) => setTimeout(wake, LEFTOVERS_PAUSE_MS));
@@ -173,11 +188,16 @@ async function hasUid(uid: number): Promise<boolean> {
 }
 
 /** A shell that outlives this process by a moment: its stdin closes when this process dies. A line ends it before that. */
-function afterOurDeath(script: string, args: readonly string[]): { end(): void } {
+function afterOurDeath(
+  script: string,
+  args: readonly string[],
+  uid: number | null = null,
+): { end(): void } {
   const shell = spawn('sh', ['-c', `read -r _ && exit; ${script}`, 'sh', ...args], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
     cwd: '/',
+    ...(uid !== null && { uid, gid: uid }),
   });
   shell.unref();
   shell.stdin.on('error', () => {});
@@ -207,8 +227,9 @@ const END_SERVER = `
     done
   done`;
 
-function endAfterOurDeath(child: ChildProcess, data_dir: string): void {
-  const watching = afterOurDeath(END_SERVER, [String(child.pid), realpathSync(data_dir)]);
+/** As the server's user: root of a plain container may not look at processes of other users. */
+function endAfterOurDeath(child: ChildProcess, data_dir: string, uid: number | null): void {
+  const watching = afterOurDeath(END_SERVER, [String(child.pid), realpathSync(data_dir)], uid);
   child.once('exit', () => watching.end());
 }
 
@@ -317,9 +338,11 @@ async function chownAll(dir: string, uid: number): Promise<void> {
 async function requireUnused(data_dir: string): Promise<void> {
   const pid = await serverPid(data_dir);
   if (pid === null) return;
-  if (await worksIn(pid, data_dir)) throw new AlreadyRunning(data_dir, pid);
+  const is_server = await worksIn(pid, data_dir);
+  if (is_server) throw new AlreadyRunning(data_dir, pid);
   const alive = await stat(`/proc/${pid}`).catch(() => null);
-  if (alive) await rm(join(data_dir, 'postmaster.pid'), { force: true });
+  // Where the kernel does not say, PostgreSQL decides: without its file a running server shuts down.
+  if (alive && is_server === false) await rm(join(data_dir, 'postmaster.pid'), { force: true });
 }
 
 async function serverPid(data_dir: string): Promise<number | null> {
@@ -327,9 +350,29 @@ async function serverPid(data_dir: string): Promise<number | null> {
   return Number.parseInt(lines, 10) || null;
 }
 
-async function worksIn(pid: number, data_dir: string): Promise<boolean> {
-  const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => null);
-  return cwd !== null && cwd === (await realpath(data_dir).catch(() => null));
+/** Null if the kernel does not say. */
+async function worksIn(pid: number, data_dir: string): Promise<boolean | null> {
+  const cwd = await workingFolder(pid, data_dir);
+  return cwd === null ? null : cwd === (await realpath(data_dir).catch(() => null));
+}
+
+/** Empty if the process has ended; null if the kernel does not say. */
+async function workingFolder(pid: number, data_dir: string): Promise<string | null> {
+  const link = `/proc/${pid}/cwd`;
+  try {
+    return await readlink(link);
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (['ENOENT', 'ESRCH'].includes(code)) return '';
+  }
+  // Root of a plain container may not look at processes of other users. The owner of the data may look at its server.
+  const { uid } = await stat(data_dir);
+  if (process.getuid!() !== 0 || uid === 0) return null;
+  const [setpriv, ...rest] = [...asUid(uid), 'readlink', '-n', link];
+  return promisify(execFile)(setpriv!, rest, { cwd: '/' }).then(
+    ({ stdout }) => stdout,
+    () => null,
+  );
 }
 
 /** The port of the server that runs on this data; null if none does. */
@@ -392,13 +435,27 @@ const statusLines = async (data_dir: string) =>
   (await readFile(join(data_dir, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
 
 /** Polls postmaster.pid, where the server writes its state: it sends no signal when it is ready. */
-async function ready(child: ChildProcess, data_dir: string): Promise<void> {
+async function ready(
+  child: ChildProcess,
+  data_dir: string,
+  { say, signal }: ServerOptions,
+): Promise<void> {
   const failed = once(child, 'error').then(([error]) => Promise.reject(error as Error));
   failed.catch(() => {});
-  const deadline = performance.now() + START_TIMEOUT_MS;
-  while (child.exitCode === null && child.signalCode === null && performance.now() < deadline) {
+  const began = performance.now();
+  let line_at = began + RECOVERY_LINE_MS;
+  while (child.exitCode === null && child.signalCode === null) {
+    signal?.throwIfAborted();
     const lines = await statusLines(data_dir);
-    if (Number(lines[0]) === child.pid && lines[7]?.trim() === 'ready') return;
+    const state = Number(lines[0]) === child.pid ? lines[7]?.trim() : '';
+    if (state === 'ready') return;
+    const now = performance.now();
+    // Killed, it would begin again from the start.
+    if (state !== 'starting' && now - began > START_TIMEOUT_MS) break;
+    if (state === 'starting' && now > line_at) {
+      say?.(`PostgreSQL recovers after a crash, for ${Math.round((now - began) / 1000)} s: wait`);
+      line_at = now + RECOVERY_LINE_MS;
+    }
     await Promise.race([failed, new Promise((wake) => setTimeout(wake, 10))]);
   }
   child.kill('SIGQUIT');
@@ -425,8 +482,8 @@ async function remedyAt(data_dir: string, on = data_dir): Promise<string> {
   return bavail === 0 ? `the disk of ${data_dir} is full: free some space` : `see ${data_dir}.log`;
 }
 
-async function stop(child: ChildProcess, exited: Promise<void>): Promise<void> {
-  for (const signal of ['SIGINT', 'SIGQUIT', 'SIGKILL'] as const) {
+async function stop(child: ChildProcess, exited: Promise<unknown>): Promise<void> {
+  for (const signal of STOP_SIGNALS) {
     if (child.exitCode !== null || child.signalCode !== null) break;
     child.kill(signal);
     const timeout = new Promise((wake) => setTimeout(wake, STOP_TIMEOUT_MS).unref());

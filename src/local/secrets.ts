@@ -40,9 +40,14 @@ async function read(path: string): Promise<LocalSecrets | null> {
   try {
     return JSON.parse(await readFile(path, 'utf8'));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    const message = `${path} cannot be read: ${(error as Error).message}`;
-    throw new Fault(message, 'restore it from a copy');
+    const { code = '', message } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return null;
+    // The file may be well: it must not be replaced for want of rights, or while its disk is away.
+    if (error instanceof SyntaxError)
+      throw new Fault(`${path} is damaged: ${message}`, 'restore it from a copy');
+    if (code === 'EACCES' || code === 'EPERM')
+      throw new Fault(message, 'run this as the user who owns the folder');
+    throw error;
   }
 }
 

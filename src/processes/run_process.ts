@@ -7,10 +7,7 @@ import { createLog, type Log } from '../log.ts';
 import { giveBackMemory } from './give_back_memory.ts';
 import { withinOpenFiles } from './open_files.ts';
 import { CannotRun, type Given, type Running, withPooling } from './process.ts';
-import { CLOSING_MS, stopRequested } from './stop_request.ts';
-
-/** If something keeps the process alive this long after everything is closed, it exits anyway. */
-const EXIT_AFTER_MS = 500;
+import { CLOSING_MS, EXIT_AFTER_MS, stopRequested } from './stop_request.ts';
 
 /** Returns the exit status. */
 export async function runProcess(name: ProcessName, say: (line: string) => void): Promise<number> {

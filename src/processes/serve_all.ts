@@ -13,7 +13,7 @@ import { BY_NAME } from '../languages/common/registry.ts';
 import { type Child, endText, keepRunning } from '../local/child.ts';
 import { type KeptEmbedded, keepEmbedded } from '../local/embedded.ts';
 import { operatorName } from '../local/operator.ts';
-import { AlreadyRunning } from '../local/postgres.ts';
+import { AlreadyRunning, STOP_MS } from '../local/postgres.ts';
 import { localSecrets } from '../local/secrets.ts';
 import { createKey, listKeys } from '../store/keys.ts';
 import { migrate } from '../store/migrate.ts';
@@ -22,7 +22,7 @@ import { giveBackMemory } from './give_back_memory.ts';
 import { withinOpenFiles } from './open_files.ts';
 import { chooseIsolation, SCOPE } from './own_code.ts';
 import { withPooling } from './process.ts';
-import { CLOSING_MS, stopRequested } from './stop_request.ts';
+import { CLOSING_MS, EXIT_AFTER_MS, stopRequested } from './stop_request.ts';
 
 const CLI = join(import.meta.dirname, '../cli/main.js');
 /**
@@ -33,10 +33,27 @@ export const NODE_FLAGS = ['--max-semi-space-size=4'];
 
 type Print = (line: string) => void;
 
+/** A stop was requested during the start. */
+class StoppedEarly extends Error {}
+
 /** Runs until it is asked to stop, and returns the exit status. `answer` prints the address, the key and an example. */
 export async function serve(say: Print, answer: Print): Promise<number> {
   const config = await withPooling(withinOpenFiles(loadConfig()), 'owner');
   const stopped = stopRequested();
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  void stopped.then((reason) => {
+    stopping.abort(new StoppedEarly(reason));
+    // Whatever it still waits for. PostgreSQL ends with this process.
+    setTimeout(() => process.exit(1), config.shutdown_grace_ms + CLOSING_MS + STOP_MS).unref();
+  });
+  const unlessStopped = <T>(step: Promise<T>): Promise<T> =>
+    Promise.race([
+      step,
+      stopped.then(() => {
+        throw signal.reason;
+      }),
+    ]);
   const children: Child[] = [];
   let embedded: KeptEmbedded | null = null;
   const choice = await chooseIsolation(config);
@@ -50,10 +67,12 @@ export async function serve(say: Print, answer: Print): Promise<number> {
   try {
     embedded = config.database_url
       ? null
-      : await timed(say, `PostgreSQL in ${config.state_dir}`, () => keepEmbedded(config, say));
+      : await timed(say, `PostgreSQL in ${config.state_dir}`, () =>
+          keepEmbedded(config, { say, signal }),
+        );
     const url = config.database_url ?? embedded!.urls.owner;
-    await timed(say, 'schema', () => migrate(databaseAddress(config, url)));
-    const key = await prepare(config, url);
+    await timed(say, 'schema', () => unlessStopped(migrate(databaseAddress(config, url))));
+    const key = await unlessStopped(prepare(config, url));
     const env = {
       ...process.env,
       ...(await localKeys(config)),
@@ -61,17 +80,15 @@ export async function serve(say: Print, answer: Print): Promise<number> {
       ...(choice.kind === 'degraded' && { RUNLEDGER_ISOLATION: 'rlimits' }),
     };
     for (const name of ['web', 'worker'] as const) children.push(startChild(name, env, say));
-    const ready = Promise.all(children.map((child) => child.first));
-    const started = await Promise.race([ready, stopped]);
-    if (typeof started === 'string') return 0;
     // Without web there is nothing to serve. Without a worker submissions wait, and the worker has said why.
-    const [web] = started;
+    const [web] = await unlessStopped(Promise.all(children.map((child) => child.first)));
     if (web!.kind === 'ended') return 1;
     introduce(config, web!.address!, key, answer);
     giveBackMemory();
     say(`stopping (${await stopped})`);
     return 0;
   } catch (error) {
+    if (error instanceof StoppedEarly) return 0;
     if (!(error instanceof AlreadyRunning)) throw error;
     say(`a runledger already runs on ${config.state_dir} (${error.message})`);
     say('stop that one first, or set RUNLEDGER_STATE_DIR to another folder');
@@ -80,6 +97,8 @@ export async function serve(say: Print, answer: Print): Promise<number> {
     // Both at the same time, so that their grace periods don't add up. The database stops last.
     await Promise.all(children.map((child) => child.stop(config.shutdown_grace_ms + CLOSING_MS)));
     await embedded?.stop();
+    // A step of the start that goes on has nobody who waits for it.
+    if (signal.aborted) setTimeout(() => process.exit(), EXIT_AFTER_MS).unref();
   }
 }
 

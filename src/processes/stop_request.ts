@@ -3,6 +3,9 @@
 /** Added to the grace period of running work: the time to write its outcome and to close connections. */
 export const CLOSING_MS = 3_000;
 
+/** If something keeps the process alive this long after everything is closed, it exits anyway. */
+export const EXIT_AFTER_MS = 500;
+
 /** Resolves with the reason at the first stop signal, or when the process that started this one ends. */
 export function stopRequested(): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();

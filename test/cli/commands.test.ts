@@ -6,7 +6,7 @@ import { commandHelp } from '../../src/cli/help.ts';
 import { connect } from '../../src/db.ts';
 import { heartbeatName } from '../../src/queue/heartbeat_session.ts';
 import { freshDatabase } from '../support/database.ts';
-import { runledger } from './command_line.ts';
+import { CLI, runledger, runProgram } from './command_line.ts';
 
 /** Of the languages one is enough: without this, doctor runs a program of each, and gets ready what C++ and Java need. */
 const ONE_LANGUAGE = { RUNLEDGER_LANGUAGES: 'python' };
@@ -35,6 +35,21 @@ t.test('the help of a command has its usage, a line for each option, and an exam
     t.ok(help.includes(`example: ./runledger ${example}\n`), name);
     t.match(` ${example} `, ` ${name} `, 'the example calls the command');
   }
+});
+
+t.test('a command whose answer cannot be written says so and fails', async (t) => {
+  for (const words of ['config', '--version', 'help', 'config --help', 'keys --help']) {
+    const script = `"$0" "$1" ${words} > /dev/full`;
+    const args = ['-c', script, process.execPath, CLI];
+    t.same(await runProgram('sh', args, { cwd: '/' }), {
+      status: 1,
+      stdout: '',
+      stderr:
+        'the output could not be written: ENOSPC: no space left on device, write: free some space on that disk\n',
+    });
+  }
+  const head = ['-c', '"$0" "$1" help | true', process.execPath, CLI];
+  t.equal((await runProgram('sh', head, { cwd: '/' })).stderr, '', 'a reader may stop early');
 });
 
 t.test('--help and -h print the help of a command and run nothing', async (t) => {

@@ -2,9 +2,11 @@
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  closeSync,
   copyFileSync,
   existsSync,
   mkdirSync,
+  openSync,
   readFileSync,
   renameSync,
   writeFileSync,
@@ -16,7 +18,9 @@ import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
+import { connect } from '../../src/db.ts';
 import { emptyDatabase } from '../support/database.ts';
+import { freePort } from '../support/pgbouncer.ts';
 import { descendants, survivors } from '../support/processes.ts';
 import { CLI, runledger } from './command_line.ts';
 
@@ -183,6 +187,29 @@ t.test('a command starts the database for its own call, and stops it', async (t)
   });
 });
 
+t.test('it serves without an output, and stops in order', async (t) => {
+  const [port, state_dir] = [await freePort(), await stateDir(t)];
+  const full = openSync('/dev/full', 'w');
+  t.teardown(() => closeSync(full));
+  const child = spawn('setpriv', ['--pdeathsig=KILL', process.execPath, CLI, 'serve'], {
+    env: { ...environment(state_dir), PORT: String(port) },
+    stdio: ['ignore', full, full],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  const ended = once(child, 'exit');
+  const url = `http://127.0.0.1:${port}/readyz`;
+  const answers = async () => (await fetch(url).catch(() => null))?.status === 200;
+  while (child.exitCode === null && !(await answers())) await wait(100);
+  t.equal(child.exitCode, null, 'it runs');
+  const pid = Number.parseInt(readFileSync(join(state_dir, 'postgres/postmaster.pid'), 'utf8'), 10);
+  process.kill(pid, 'SIGKILL');
+  const again = () =>
+    Number.parseInt(readFileSync(join(state_dir, 'postgres/postmaster.pid'), 'utf8'), 10) !== pid;
+  while (child.exitCode === null && !(again() && (await answers()))) await wait(100);
+  child.kill('SIGTERM');
+  t.strictSame(await ended, [0, null]);
+});
+
 t.test('killed, it leaves nothing running', async (t) => {
   const serving = serve(t, await stateDir(t));
   await serving.introduced;
@@ -197,6 +224,31 @@ t.test('stopped during its start, it leaves nothing running', async (t) => {
   const started = descendants(serving.process.pid!);
   await stop(serving, 'SIGTERM');
   t.strictSame(await survivors(started), []);
+});
+
+t.test('a stop during a migration that waits ends it soon', async (t) => {
+  const { url } = await emptyDatabase(t);
+  const db = connect(url, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  await db`begin`;
+  await db`create schema runledger`;
+  const serving = serve(t, await stateDir(t), { DATABASE_URL: url });
+  const waits = async () => (await db`select 1 from pg_locks where not granted`).length > 0;
+  while (serving.process.exitCode === null && !(await waits())) await wait(50);
+  const began = performance.now();
+  t.equal(await stop(serving, 'SIGTERM'), 0);
+  t.ok(performance.now() - began < 5_000);
+  await db`rollback`;
+});
+
+t.test('without a place for its port, PostgreSQL runs, and serve stops in order', async (t) => {
+  const state_dir = await stateDir(t);
+  mkdirSync(join(state_dir, 'postgres.port'), { recursive: true, mode: 0o700 });
+  const serving = serve(t, state_dir);
+  const { address } = await serving.introduced;
+  t.ok(serving.lines.some((line) => /^the next start may take another port .*EISDIR/.test(line)));
+  t.equal((await fetch(`${address}/readyz`)).status, 200);
+  t.equal(await stop(serving, 'SIGTERM'), 0);
 });
 
 t.test('a database that dies is restarted on its data', async (t) => {

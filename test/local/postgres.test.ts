@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   existsSync,
@@ -77,8 +77,10 @@ async function parentOf(
   data_dir: string,
   program = PARENT,
   env: NodeJS.ProcessEnv = {},
+  inside: readonly string[] = [],
 ): Promise<{ parent: ChildProcess; pid: number; port: number }> {
-  const parent = spawn(process.execPath, [program, data_dir], {
+  const [command, ...args] = [...inside, process.execPath, program, data_dir];
+  const parent = spawn(command!, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { PATH: process.env['PATH'], ...env },
   });
@@ -177,6 +179,32 @@ t.test('when its parent is killed and it cannot shut down, it is killed, too', a
   await once(parent, 'exit');
   t.ok(await eventually(() => !alive(pid)), 'the server is gone');
 });
+
+/** Root of a plain container may not look at the processes of other users. */
+const NO_PTRACE = ['setpriv', '--bounding-set=-sys_ptrace', '--inh-caps=-sys_ptrace', '--'];
+
+t.test(
+  'root of a plain container sees the running server, and ends it when its parent is killed',
+  { skip: isRoot ? false : 'not root' },
+  async (t) => {
+    const data_dir = await dataIn(await closedFolder(t));
+    const { parent, pid, port } = await parentOf(data_dir, PARENT, {}, NO_PTRACE);
+    t.teardown(() => alive(pid) && process.kill(pid, 'SIGKILL'));
+    const [setpriv, ...rest] = [...NO_PTRACE, process.execPath];
+    const beside = (...args: string[]) =>
+      spawnSync(setpriv!, [...rest, ...args], { encoding: 'utf8', timeout: 20_000 });
+    const module = JSON.stringify(join(ROOT, 'src/local/postgres.ts'));
+    const script = `import(${module}).then(async (m) => console.log(await m.runningPort(process.argv[1])))`;
+    t.equal(beside('-e', script, data_dir).stdout.trim(), String(port), 'a command finds it');
+    t.match(beside(PARENT, data_dir).stderr, /AlreadyRunning: a PostgreSQL already runs on/);
+    t.ok(existsSync(join(data_dir, 'postmaster.pid')), 'a second start leaves its lock file');
+    t.equal((await ask(port, 'select 1')).length, 1);
+    process.kill(pid, 'SIGSTOP');
+    parent.kill('SIGKILL');
+    await once(parent, 'exit');
+    t.ok(await eventually(() => !alive(pid)), 'the server is gone');
+  },
+);
 
 t.test('Ctrl-C in a terminal does not reach it; its parent stops it', async (t) => {
   const folder = await closedFolder(t);
@@ -327,4 +355,57 @@ t.test('data that cannot be created leaves what initdb said, and nothing else', 
   });
   t.match(readFileSync(`${data_dir}.log`, 'utf8'), /none\.such/);
   t.same(readdirSync(folder), ['data.log']);
+});
+
+/** A stand-in for PostgreSQL that recovers until there is a file `recovered`. */
+async function recovering(t: Test) {
+  const folder = await closedFolder(t);
+  await chmod(folder, 0o755);
+  const dir = join(folder, 'programs');
+  mkdirSync(join(dir, 'bin'), { recursive: true });
+  const program = `#!/bin/sh
+    [ "$1" != --version ] || { echo 'postgres (PostgreSQL) 18.4'; exit; }
+    state() { printf '%s\\n' $$ 2 3 4 5 6 7 "$1" > postmaster.pid; }
+    trap 'exit 0' INT
+    state starting
+    until [ -e recovered ]; do sleep 0.1; done
+    state ready
+    while :; do sleep 0.1; done`;
+  writeFileSync(join(dir, 'bin/postgres'), program, { mode: 0o755 });
+  const data_dir = await dataIn(folder);
+  const said: string[] = [];
+  const stopping = new AbortController();
+  const begun = startServer({
+    ...options(data_dir),
+    programs: { dir, locale: [] },
+    say: (line) => said.push(line),
+    signal: stopping.signal,
+  });
+  begun.catch(() => {});
+  const pid = () => {
+    const path = join(data_dir, 'postmaster.pid');
+    const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [];
+    return lines[7] === 'starting' ? Number(lines[0]) : 0;
+  };
+  t.ok(await eventually(() => pid() > 0));
+  return { data_dir, said, stopping, begun, pid: pid() };
+}
+
+t.test('a recovery may take longer than a start, and is said', async (t) => {
+  const { data_dir, said, begun } = await recovering(t);
+  const now = performance.now.bind(performance);
+  performance.now = () => now() + 100_000;
+  t.teardown(() => Object.assign(performance, { now }));
+  t.ok(await eventually(() => said.length > 0));
+  t.match(said, [/^PostgreSQL recovers after a crash, for 10\d s: wait$/]);
+  await wait(300);
+  writeFileSync(join(data_dir, 'recovered'), '');
+  await (await begun).stop();
+});
+
+t.test('a stop request ends a recovery', async (t) => {
+  const { stopping, begun, pid } = await recovering(t);
+  stopping.abort(new Error('asked to stop'));
+  await t.rejects(begun, { message: 'asked to stop' });
+  t.notOk(alive(pid));
 });

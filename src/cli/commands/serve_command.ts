@@ -5,5 +5,6 @@ export const command: Command = {
   summary:
     'start everything on this machine: the schema, web, a worker, and PostgreSQL unless DATABASE_URL is set',
   example: 'serve',
+  service: true,
   run: (context) => serve(context.say, context.answer),
 };

@@ -1,0 +1,31 @@
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { faultLine } from '../../src/fault.ts';
+import { localSecrets } from '../../src/local/secrets.ts';
+
+const OTHER = 4242;
+
+t.test('only secrets that are damaged are to be restored from a copy', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'secrets.json');
+  await localSecrets(folder);
+  writeFileSync(path, readFileSync(path, 'utf8').slice(0, 40));
+  const line = await localSecrets(folder).catch(faultLine);
+  t.match(line, /secrets\.json is damaged: .*: restore it from a copy$/);
+});
+
+t.test(
+  'another user is referred to the owner',
+  { skip: process.getuid!() === 0 ? false : 'not root' },
+  async (t) => {
+    const folder = t.testdir();
+    await localSecrets(folder);
+    chmodSync(folder, 0o755);
+    process.seteuid!(OTHER);
+    const line = await localSecrets(folder)
+      .catch(faultLine)
+      .finally(() => process.seteuid!(0));
+    t.match(line, /^EACCES: .*secrets\.json': run this as the user who owns the folder$/);
+  },
+);
