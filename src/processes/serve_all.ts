@@ -72,7 +72,7 @@ export async function serve(say: Print, answer: Print): Promise<number> {
         );
     const url = config.database_url ?? embedded!.urls.owner;
     await timed(say, 'schema', () => unlessStopped(migrate(databaseAddress(config, url))));
-    const key = await unlessStopped(prepare(config, url));
+    await unlessStopped(withOwner(config, url, (db) => setRetention(db, config)));
     const env = {
       ...process.env,
       ...(await localKeys(config)),
@@ -83,6 +83,8 @@ export async function serve(say: Print, answer: Print): Promise<number> {
     // Without web there is nothing to serve. Without a worker submissions wait, and the worker has said why.
     const [web] = await unlessStopped(Promise.all(children.map((child) => child.first)));
     if (web!.kind === 'ended') return 1;
+    // Only now: a start that ends early would store a key that nobody has seen.
+    const key = await unlessStopped(withOwner(config, url, (db) => firstKey(config, db)));
     introduce(config, web!.address!, key, answer);
     giveBackMemory();
     say(`stopping (${await stopped})`);
@@ -109,12 +111,10 @@ async function timed<T>(say: Print, name: string, work: () => Promise<T>): Promi
   return done;
 }
 
-/** Stores the schedule of retention, and creates the first key. */
-async function prepare(config: Config, url: string): Promise<string | null> {
+async function withOwner<T>(config: Config, url: string, work: (db: Db) => Promise<T>): Promise<T> {
   const db = connect(databaseAddress(config, url), { name: 'runledger serve', max: 1 });
   try {
-    await setRetention(db, config);
-    return await firstKey(config, db);
+    return await work(db);
   } finally {
     await db.end({ timeout: 5 });
   }

@@ -12,6 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -43,7 +44,7 @@ const environment = (state_dir: string, more: NodeJS.ProcessEnv = {}): NodeJS.Pr
   RUNLEDGER_LANGUAGES: 'python',
   ...more,
   PATH: process.env['PATH'],
-  PORT: '0',
+  PORT: more['PORT'] ?? '0',
   RUNLEDGER_STATE_DIR: state_dir,
 });
 
@@ -126,6 +127,19 @@ t.test('a second start accepts the key, and does not show it again', async (t) =
   const other = key.slice(0, -1) + (key.endsWith('x') ? 'y' : 'x');
   t.equal((await ask(other)).status, 401);
   await stop(second, 'SIGTERM');
+});
+
+t.test('a start that does not finish makes no key, and the next one shows one', async (t) => {
+  const state_dir = await stateDir(t);
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  t.teardown(() => taken.close());
+  const failing = serve(t, state_dir, { PORT: String((taken.address() as AddressInfo).port) });
+  const [code] = await once(failing.process, 'exit');
+  t.equal(code, 1);
+  const next = serve(t, state_dir);
+  t.match((await next.introduced).key, /^rl_live_/);
+  await stop(next, 'SIGTERM');
 });
 
 t.test('with DATABASE_URL it starts everything but PostgreSQL', async (t) => {
