@@ -26,8 +26,8 @@ import {
   signedNote,
   tilesJson,
 } from './checkpoints.ts';
-import { readEntries } from './entries.ts';
 import { MAX_CLAIM_BYTES } from './entry_check.ts';
+import { EntryPages } from './entry_pages.ts';
 import { Growth } from './growth.ts';
 import { type Place, placeOf } from './tree.ts';
 
@@ -127,8 +127,6 @@ async function mayBegin(db: Db, { origin, size }: Checkpoint): Promise<void> {
     );
 }
 
-const PAGE_EVENTS = 20_000;
-
 /** Replaces the tiles by those of the leaves before the checkpoint's place in the feed. */
 async function treeOfEvents(db: Db, upto: StoredCheckpoint): Promise<Growth> {
   const grown = new Growth(0, { edge: [], sketch: emptySketch() });
@@ -146,9 +144,10 @@ async function treeOfEvents(db: Db, upto: StoredCheckpoint): Promise<Growth> {
     await db`select runledger.put_tiles(${tilesJson(tiles)}::text::jsonb, ${Buffer.concat(tiles.map(({ hashes }) => hashes))})`;
   };
   let after: Place = { generation: 0, xid: '0', seq: '0' };
+  const pages = new EntryPages(db);
   for (;;) {
     await gaps.fill(grown, after);
-    const page = await pageAfter(db, after, upto, gaps.room(grown.tree.size));
+    const page = await pages.next(between(after, upto), gaps.room(grown.tree.size));
     for (const entry of page) grown.add(entry);
     await store();
     if (page.length === 0) break;
@@ -165,19 +164,12 @@ async function treeOfEvents(db: Db, upto: StoredCheckpoint): Promise<Growth> {
   return grown;
 }
 
-/** The next entries in feed order, at most `most`. */
-async function pageAfter(db: Db, after: Place, upto: StoredCheckpoint, most: number) {
-  const entries: Buffer[] = [];
-  const pages = readEntries(
-    db,
-    `select ${ENTRY_COLUMNS} from runledger.events
-     where (generation, xid, seq) > (${after.generation}, '${after.xid}'::xid8, ${after.seq})
-       and (generation, xid) < (${upto.generation}, '${upto.to_xid}'::xid8)
-     order by generation, xid, seq limit ${Math.min(most, PAGE_EVENTS)}`,
-  );
-  for await (const page of pages) entries.push(...page);
-  return entries;
-}
+/** A query for the entries after a place, in feed order. */
+const between = (after: Place, upto: StoredCheckpoint) =>
+  `select ${ENTRY_COLUMNS} from runledger.events
+   where (generation, xid, seq) > (${after.generation}, '${after.xid}'::xid8, ${after.seq})
+     and (generation, xid) < (${upto.generation}, '${upto.to_xid}'::xid8)
+   order by generation, xid, seq`;
 
 /** The leaves of detached events, at the indexes that they had. */
 async function detachedLeaves(db: Db) {
