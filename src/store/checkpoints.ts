@@ -86,18 +86,23 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
       throw error;
     }
   };
+  const see = (checkpoint: Checkpoint | null): void => {
+    if (checkpoint && checkpoint.size > (seen?.size ?? -1)) seen = checkpoint;
+  };
   const begin = async (db: Db): Promise<Start> => {
     if (!key) throw new CannotSeal(NO_KEY);
     if (stopped !== null) throw new CannotSeal(stopped);
+    // While this call reads, another one may seal.
+    const before = seen;
     const start = await startOf(db, key);
     await checkClock(db, start.last, key);
-    if (seen) await checkExtends(db, seen, start.last);
-    seen = start.last ?? seen;
+    if (before) await checkExtends(db, before, start.last);
+    see(start.last);
     return start;
   };
   const sealOne = async (db: Db): Promise<Next | null> => {
     const next = await sealWindow(db, key!, await begin(db), now());
-    seen = next?.checkpoint ?? seen;
+    see(next?.checkpoint ?? null);
     return next;
   };
   return {
