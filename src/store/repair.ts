@@ -146,7 +146,7 @@ async function treeOfEvents(db: Db, upto: StoredCheckpoint): Promise<Growth> {
   let after: Place = { generation: 0, xid: '0', seq: '0' };
   const pages = new EntryPages(db);
   for (;;) {
-    await gaps.fill(grown, after);
+    await gaps.fill(grown, after, store);
     const page = await pages.next(between(after, upto), gaps.room(grown.tree.size));
     for (const entry of page) grown.add(entry);
     await store();
@@ -171,6 +171,9 @@ const between = (after: Place, upto: StoredCheckpoint) =>
      and (generation, xid) < (${upto.generation}, '${upto.to_xid}'::xid8)
    order by generation, xid, seq`;
 
+/** So many leaves at most become tiles in one statement, which must not be longer than a string can be. */
+const STORED_LEAVES = 256 * TILE_WIDTH;
+
 /** The leaves of detached events, at the indexes that they had. */
 async function detachedLeaves(db: Db) {
   const runs = (
@@ -182,12 +185,15 @@ async function detachedLeaves(db: Db) {
     /** How many leaves come before the next detached one. */
     room: (size: number) => (runs[0] ? runs[0].first - size : Number.POSITIVE_INFINITY),
     /** Adds the detached leaves that come next, if it is their turn. */
-    async fill(grown: Growth, after: Place) {
+    async fill(grown: Growth, after: Place, store: () => Promise<void>) {
       // Behind the last event, and not behind the next one.
       const place = { ...after, seq: String(BigInt(after.seq) + 1n) };
       while (runs[0]?.first === grown.tree.size) {
         const { first, count } = runs.shift()!;
-        for await (const leaf of oldLeaves(db, first, count)) grown.addDetached(leaf, place);
+        for await (const leaf of oldLeaves(db, first, count)) {
+          grown.addDetached(leaf, place);
+          if (grown.tree.size % STORED_LEAVES === 0) await store();
+        }
       }
     },
     checkEmpty() {

@@ -111,7 +111,7 @@ export const sealMutants: readonly Mutant[] = [
   ),
   ...inFile('src/store/repair.ts', RETENTION, [
     'detached leaves stay in the tree',
-    'await gaps.fill(grown, after);',
+    'await gaps.fill(grown, after, store);',
     '',
   ]),
   ...inFile(
