@@ -83,7 +83,9 @@ begin
       select coalesce(array_agg(k.line order by k.witness), '{}') as lines from cosignatures k
       where k.origin = c.origin and k.size = c.size and (cardinality(witnesses) = 0 or k.witness = any (witnesses))
     ) w
+    -- A policy is of one name.
     where (c.generation, c.to_xid) > (last.generation, last.xid)
+      and c.origin = (select newest.origin from checkpoints newest order by newest.number desc limit 1)
     order by cardinality(w.lines) desc, c.number desc limit 1;
   end if;
   return next;

@@ -91,7 +91,8 @@ $$;
 
 -- Deletes what users sent and received, of chosen submissions. A purge takes what is old, and an auditor can allow it by its age;
 -- this takes what somebody asked to have removed, and the event names each. Takes those of `ids` that have ended, whose delivery
--- has ended, and of which there are bytes. Of the others it returns how many cannot be forgotten yet.
+-- has ended, and of which there are bytes. Of the others it returns how many cannot be forgotten yet. After the clock was set
+-- back, that is also one with an event of a time to come: the removal would seem to come before it, for ever.
 create or replace function runledger.forget_payloads(
   ids uuid[], account uuid, operator text, out submissions integer, out open integer
 )
@@ -105,6 +106,7 @@ begin
   perform from submissions s where s.id = any (ids) order by s.id for update;
   select array_agg(s.id order by s.id) filter (where x.ended), count(*) filter (where not x.ended) into taken, open
   from submissions s cross join lateral (select s.status not in ('pending', 'running')
+    and not exists (select from events e where e.stream = s.id and e.at > clock())
     and not exists (select from deliveries d where d.id = s.id and d.status = 'waiting') as ended) x
   where s.id = any (ids) and exists (select from payloads p where p.stream = s.id);
   submissions := coalesce(cardinality(taken), 0);

@@ -19,9 +19,11 @@ export const withoutTexts = (tests: unknown): unknown =>
   Array.isArray(tests) ? tests.map(withoutText) : tests;
 
 const withoutText = (test: unknown) =>
-  Object.fromEntries(
-    Object.entries(test ?? {}).map(([name, value]) => [name, TEXTS.includes(name) ? null : value]),
-  );
+  typeof test === 'object' && test !== null
+    ? Object.fromEntries(
+        Object.entries(test).map(([name, value]) => [name, TEXTS.includes(name) ? null : value]),
+      )
+    : test;
 
 /**
  * The payloads of kind `tests` that these can be of: their outputs may be text or base64. Null if all texts of all tests are
@@ -54,12 +56,15 @@ function hasTexts(test: unknown): test is RenderedTest {
 
 /** None if a size or a hash in the record is not that of its file. */
 export function packedFiles(files: unknown): Uint8Array[] {
-  if (!Array.isArray(files)) return [];
+  if (!Array.isArray(files) || !files.every(hasContent)) return [];
   const packed = packFiles(
-    files.map((file) => {
-      const { path, content_base64 } = (file ?? {}) as RenderedFile;
-      return { path, bytes: Buffer.from(String(content_base64), 'base64') };
-    }),
+    files.map(({ path, content_base64 }) => ({
+      path,
+      bytes: Buffer.from(content_base64, 'base64'),
+    })),
   );
   return sameJson(renderFiles(packed), files) ? [packed] : [];
 }
+
+const hasContent = (file: unknown): file is RenderedFile & { content_base64: string } =>
+  typeof (file as RenderedFile | null)?.content_base64 === 'string';

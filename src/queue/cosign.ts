@@ -27,7 +27,7 @@ import {
   type VerifierKey,
 } from '../proof/note.ts';
 import { DamagedTree } from '../proof/tiles.ts';
-import { lastCheckpoint, type StoredCheckpoint } from '../store/checkpoints.ts';
+import { databaseTime, lastCheckpoint, type StoredCheckpoint } from '../store/checkpoints.ts';
 import { putCosignature } from '../store/cosignatures.ts';
 import { readRanges } from '../store/tree.ts';
 import { askWitness, NoAnswer, type WitnessAnswer } from '../witness/ask_witness.ts';
@@ -107,16 +107,23 @@ async function keep(asked: Asked, answer: WitnessAnswer): Promise<CosignOutcome>
   const { db, key, checkpoint } = asked;
   const cosignature = cosignatureIn(checkpoint, key, answer);
   if (!cosignature) return failed(`its answer has no signature by ${key.name} on our checkpoint`);
-  const wrong = clockProblem(cosignedAt(cosignature) * 1000, checkpoint);
+  const wrong = clockProblem(cosignedAt(cosignature) * 1000, checkpoint, await databaseTime(db));
   if (wrong !== null) return failed(wrong);
   await putCosignature(db, checkpoint, key, cosignature);
   return { kind: 'cosigned', size: checkpoint.size };
 }
 
-function clockProblem(signed_ms: number, { sealed_at }: StoredCheckpoint): string | null {
+/** The database's clock counts beside ours: verify compares the witness's with the times of events. */
+function clockProblem(
+  signed_ms: number,
+  { sealed_at }: StoredCheckpoint,
+  database_ms: number,
+): string | null {
   const now = Date.now();
   if (!(Math.abs(signed_ms - now) <= CLOCKS_APART_MS))
     return `its clock is ${apartText(signed_ms, now)} ours`;
+  if (!(Math.abs(signed_ms - database_ms) <= CLOCKS_APART_MS))
+    return `its clock is ${apartText(signed_ms, database_ms)} the database's`;
   const made = sealed_at.getTime();
   // It may sign a checkpoint long after it was made.
   return made - signed_ms <= CLOCKS_APART_MS

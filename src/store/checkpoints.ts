@@ -86,18 +86,23 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
       throw error;
     }
   };
+  const see = (checkpoint: Checkpoint | null): void => {
+    if (checkpoint && checkpoint.size > (seen?.size ?? -1)) seen = checkpoint;
+  };
   const begin = async (db: Db): Promise<Start> => {
     if (!key) throw new CannotSeal(NO_KEY);
     if (stopped !== null) throw new CannotSeal(stopped);
+    // While this call reads, another one may seal.
+    const before = seen;
     const start = await startOf(db, key);
     await checkClock(db, start.last, key);
-    if (seen) await checkExtends(db, seen, start.last);
-    seen = start.last ?? seen;
+    if (before) await checkExtends(db, before, start.last);
+    see(start.last);
     return start;
   };
   const sealOne = async (db: Db): Promise<Next | null> => {
     const next = await sealWindow(db, key!, await begin(db), now());
-    seen = next?.checkpoint ?? seen;
+    see(next?.checkpoint ?? null);
     return next;
   };
   return {
@@ -208,14 +213,20 @@ async function checkExtends(
   if (!provesConsistency({ ...claim, proof })) throw broken(`${nameOf(last)} does not extend it`);
 }
 
-/** Throws CannotSeal if the time that a checkpoint would get is a wrong one. */
-async function checkClock(db: Db, last: StoredCheckpoint | null, key: LogKey): Promise<void> {
+/** By the database's clock, in milliseconds. */
+export async function databaseTime(db: Db): Promise<number> {
   const [row] = await db<{ ms: number }[]>`
     select extract(epoch from clock_timestamp())::double precision * 1000 as ms`;
+  return row!.ms;
+}
+
+/** Throws CannotSeal if the time that a checkpoint would get is a wrong one. */
+async function checkClock(db: Db, last: StoredCheckpoint | null, key: LogKey): Promise<void> {
+  const database = await databaseTime(db);
   const now = Date.now();
-  if (Math.abs(now - row!.ms) > CLOCKS_APART_MS)
+  if (Math.abs(now - database) > CLOCKS_APART_MS)
     throw new CannotSeal(
-      `the clock of this process is ${apartText(now, row!.ms)} the database's: set the wrong one right`,
+      `the clock of this process is ${apartText(now, database)} the database's: set the wrong one right`,
     );
   const before = timeBefore(last, key.origin);
   if (!(before - now <= CLOCKS_APART_MS))

@@ -9,8 +9,8 @@ import { ExportWriter, gapBody } from '../proof/export_file.ts';
 import { HASH_BYTES } from '../proof/merkle.ts';
 import { noteText, type VerifierKey } from '../proof/note.ts';
 import { VERIFY_LOCK } from './beside_verify.ts';
-import { readEntries } from './entries.ts';
 import { placeOf, placeText } from './entry_check.ts';
+import { EntryPages } from './entry_pages.ts';
 import { Problems } from './problems.ts';
 import {
   type Gap,
@@ -27,8 +27,6 @@ export type Exported = {
   readonly bytes: number;
   readonly sha256: string;
 };
-
-const WINDOW = 2 ** 15;
 
 /** `first`: the witnesses whose cosignatures come first, because a note has room for some only. */
 export async function exportLog(
@@ -73,30 +71,25 @@ class LogExport {
   async write(): Promise<number> {
     this.#size = await sealedSize(this.#db, new Problems());
     this.#gaps = await readGaps(this.#db, this.#size, new Problems());
-    let after: Buffer | null = null;
+    const pages = new EntryPages(this.#db);
+    let where = '';
     for (;;) {
-      const window = await this.#window(after);
-      for (const entry of window) {
+      const page = await pages.next(
+        `select ${ENTRY_COLUMNS} from runledger.events ${where} order by generation, xid, seq`,
+      );
+      for (const entry of page) {
         await this.#pass();
         await this.#writer.put('entry', entry);
         this.#leaf++;
         this.#entries++;
       }
-      after = window.length < WINDOW ? null : placeOf(window.at(-1)!);
-      if (!after) break;
+      if (page.length === 0) break;
+      where = `where (generation, xid, seq) > (${placeText(placeOf(page.at(-1)!))})`;
     }
     await this.#pass();
     // Checkpoints over more than there is: verify finds that they are not met.
     while (await this.#peek()) await this.#putNote();
     return this.#entries;
-  }
-
-  async #window(after: Buffer | null): Promise<Buffer[]> {
-    const where = after ? `where (generation, xid, seq) > (${placeText(after)})` : '';
-    const entries: Buffer[] = [];
-    const query = `select ${ENTRY_COLUMNS} from runledger.events ${where} order by generation, xid, seq limit ${WINDOW}`;
-    for await (const chunk of readEntries(this.#db, query)) entries.push(...chunk);
-    return entries;
   }
 
   /** Checkpoints that end here, and gaps that begin here. */

@@ -26,8 +26,8 @@ import {
   signedNote,
   tilesJson,
 } from './checkpoints.ts';
-import { readEntries } from './entries.ts';
 import { MAX_CLAIM_BYTES } from './entry_check.ts';
+import { EntryPages } from './entry_pages.ts';
 import { Growth } from './growth.ts';
 import { type Place, placeOf } from './tree.ts';
 
@@ -127,8 +127,6 @@ async function mayBegin(db: Db, { origin, size }: Checkpoint): Promise<void> {
     );
 }
 
-const PAGE_EVENTS = 20_000;
-
 /** Replaces the tiles by those of the leaves before the checkpoint's place in the feed. */
 async function treeOfEvents(db: Db, upto: StoredCheckpoint): Promise<Growth> {
   const grown = new Growth(0, { edge: [], sketch: emptySketch() });
@@ -146,9 +144,10 @@ async function treeOfEvents(db: Db, upto: StoredCheckpoint): Promise<Growth> {
     await db`select runledger.put_tiles(${tilesJson(tiles)}::text::jsonb, ${Buffer.concat(tiles.map(({ hashes }) => hashes))})`;
   };
   let after: Place = { generation: 0, xid: '0', seq: '0' };
+  const pages = new EntryPages(db);
   for (;;) {
-    await gaps.fill(grown, after);
-    const page = await pageAfter(db, after, upto, gaps.room(grown.tree.size));
+    await gaps.fill(grown, after, store);
+    const page = await pages.next(between(after, upto), gaps.room(grown.tree.size));
     for (const entry of page) grown.add(entry);
     await store();
     if (page.length === 0) break;
@@ -165,19 +164,15 @@ async function treeOfEvents(db: Db, upto: StoredCheckpoint): Promise<Growth> {
   return grown;
 }
 
-/** The next entries in feed order, at most `most`. */
-async function pageAfter(db: Db, after: Place, upto: StoredCheckpoint, most: number) {
-  const entries: Buffer[] = [];
-  const pages = readEntries(
-    db,
-    `select ${ENTRY_COLUMNS} from runledger.events
-     where (generation, xid, seq) > (${after.generation}, '${after.xid}'::xid8, ${after.seq})
-       and (generation, xid) < (${upto.generation}, '${upto.to_xid}'::xid8)
-     order by generation, xid, seq limit ${Math.min(most, PAGE_EVENTS)}`,
-  );
-  for await (const page of pages) entries.push(...page);
-  return entries;
-}
+/** A query for the entries after a place, in feed order. */
+const between = (after: Place, upto: StoredCheckpoint) =>
+  `select ${ENTRY_COLUMNS} from runledger.events
+   where (generation, xid, seq) > (${after.generation}, '${after.xid}'::xid8, ${after.seq})
+     and (generation, xid) < (${upto.generation}, '${upto.to_xid}'::xid8)
+   order by generation, xid, seq`;
+
+/** So many leaves at most become tiles in one statement, which must not be longer than a string can be. */
+const STORED_LEAVES = 256 * TILE_WIDTH;
 
 /** The leaves of detached events, at the indexes that they had. */
 async function detachedLeaves(db: Db) {
@@ -190,12 +185,15 @@ async function detachedLeaves(db: Db) {
     /** How many leaves come before the next detached one. */
     room: (size: number) => (runs[0] ? runs[0].first - size : Number.POSITIVE_INFINITY),
     /** Adds the detached leaves that come next, if it is their turn. */
-    async fill(grown: Growth, after: Place) {
+    async fill(grown: Growth, after: Place, store: () => Promise<void>) {
       // Behind the last event, and not behind the next one.
       const place = { ...after, seq: String(BigInt(after.seq) + 1n) };
       while (runs[0]?.first === grown.tree.size) {
         const { first, count } = runs.shift()!;
-        for await (const leaf of oldLeaves(db, first, count)) grown.addDetached(leaf, place);
+        for await (const leaf of oldLeaves(db, first, count)) {
+          grown.addDetached(leaf, place);
+          if (grown.tree.size % STORED_LEAVES === 0) await store();
+        }
       }
     },
     checkEmpty() {

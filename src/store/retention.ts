@@ -192,8 +192,8 @@ const detachArguments = (db: Db, { facts, firsts, counts, last }: MonthContents)
   ${last?.generation ?? null}::smallint, ${last?.xid ?? null}::text::xid8, ${last?.seq ?? null}::text::bigint`;
 
 /**
- * So many events are read in one statement. They are looked up in the tree after it, because the connection may be the only
- * one; and sealing can use it between two of them.
+ * So many events are read in one statement. Their leaves are looked up in the tree after it, because the connection may be the
+ * only one; and sealing can use it between two of them. The events are not kept: one may have a megabyte of facts.
  */
 const PAGE_EVENTS = 10_000;
 
@@ -202,19 +202,24 @@ async function readMonth(db: Db, month: string): Promise<MonthContents> {
   const leaves = createHash('sha256');
   const runs = new Runs(db);
   let events = 0;
+  let first: Place | null = null;
   let last: Place | null = null;
   for (let full = true; full; ) {
-    const page: Buffer[] = (await Array.fromAsync(readPage(db, month, last, PAGE_EVENTS))).flat();
-    for (const entry of page) {
-      const event = parseEntry(entry);
-      const leaf = leafHash(entry);
-      await runs.add(leaf, entry);
-      leaves.update(leaf);
-      addItems(leaves_sketch, itemBytes(event.stream, event.version, leaf));
-      addItems(sketch, itemBytes(event.stream, event.version, leafOf(event)));
+    const page: Buffer[] = [];
+    for await (const entries of readPage(db, month, last, PAGE_EVENTS)) {
+      for (const entry of entries) {
+        const event = parseEntry(entry);
+        const leaf = leafHash(entry);
+        page.push(leaf);
+        leaves.update(leaf);
+        addItems(leaves_sketch, itemBytes(event.stream, event.version, leaf));
+        addItems(sketch, itemBytes(event.stream, event.version, leafOf(event)));
+      }
+      first ??= placeOf(entries[0]!);
+      last = placeOf(entries.at(-1)!);
     }
+    for (const leaf of page) await runs.add(leaf, first!);
     events += page.length;
-    if (page.length > 0) last = placeOf(page.at(-1)!);
     full = page.length === PAGE_EVENTS;
   }
   const facts = {
@@ -327,8 +332,9 @@ class Runs {
     this.#db = db;
   }
 
-  async add(leaf: Buffer, entry: Buffer): Promise<void> {
-    if (this.firsts.length === 0) await this.#begin(placeOf(entry));
+  /** `first`: the place of the first of them. */
+  async add(leaf: Buffer, first: Place): Promise<void> {
+    if (this.firsts.length === 0) await this.#begin(first);
     const index = await this.#indexOf(leaf);
     const end = (this.firsts.at(-1) ?? 0) + (this.counts.at(-1) ?? -1);
     if (index === end) this.counts[this.counts.length - 1]!++;

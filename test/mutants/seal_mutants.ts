@@ -31,7 +31,11 @@ export const sealMutants: readonly Mutant[] = [
       'sketch.cells.length === 0',
     ],
     ['sealing ends on a busy service', '    if (complete) return done;\n', ''],
-    ['a process remembers what it saw', 'if (seen) await checkExtends(db, seen, start.last);', ''],
+    [
+      'a process remembers what it saw',
+      'if (before) await checkExtends(db, before, start.last);',
+      '',
+    ],
     [
       'a smaller tree is not extended',
       'if (!last || last.size < seen.size) throw',
@@ -111,7 +115,7 @@ export const sealMutants: readonly Mutant[] = [
   ),
   ...inFile('src/store/repair.ts', RETENTION, [
     'detached leaves stay in the tree',
-    'await gaps.fill(grown, after);',
+    'await gaps.fill(grown, after, store);',
     '',
   ]),
   ...inFile(

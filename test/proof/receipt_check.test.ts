@@ -12,6 +12,7 @@ import { notRun, type TestOutcome } from '../../src/judging/outcome.ts';
 import { checkpointText } from '../../src/proof/checkpoint.ts';
 import { entryOf } from '../../src/proof/entry.ts';
 import { inclusionText } from '../../src/proof/inclusion_file.ts';
+import { withoutTexts } from '../../src/proof/judged_bytes.ts';
 import { leafHash, sha256 } from '../../src/proof/merkle.ts';
 import {
   keyText,
@@ -645,6 +646,19 @@ t.test('a record of a submission that was judged', async (t) => {
       await wrong(`test ${n + 1}, ${name}`, changed);
     }
   const [file] = honest.record.files!;
+  for (const content_base64 of [{ toString: 0 }, null, 1, []])
+    await wrong(
+      `a file that is ${JSON.stringify(content_base64)}`,
+      { ...honest, record: { ...honest.record, files: [{ ...file, content_base64 }] } },
+      /^files: /m,
+    );
+  for (const test of ['ab', null, 1, true])
+    await wrong(
+      `a test that is ${JSON.stringify(test)}`,
+      { ...honest, record: { ...honest.record, tests: [test] } },
+      /^tests: /m,
+    );
+  t.same(withoutTexts(['ab']), ['ab'], 'a text is not taken apart, however long it is');
   for (const [name, change] of recordManipulations(file!)) {
     const holder: Case = { ...structuredClone(honest), record: { ...file } };
     change(holder, holder);

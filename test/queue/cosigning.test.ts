@@ -224,6 +224,29 @@ t.test(
   },
 );
 
+t.test('a witness may not be far from the database, though it is near to us', async (t) => {
+  const { w, db, web, append } = await aLog(t);
+  const { now } = Date;
+  const BEHIND_MS = 240_000;
+  Date.now = () => now() - BEHIND_MS;
+  t.teardown(() => {
+    Date.now = now;
+  });
+  const behind = await aStranger(t, (res, body) =>
+    res.end(
+      signatureLine(STRANGER.sign(textIn(body), Math.floor((Date.now() - BEHIND_MS) / 1000))),
+    ),
+  );
+  const mine = web([behind]);
+  await append(9);
+  await sealAll(w.db, db, mine);
+  await mine.round();
+  t.match(mine.cosigning.states(), [
+    { problem: /its clock is [89] minutes behind the database's/ },
+  ]);
+  t.equal(await cosignatures(w.db), 0);
+});
+
 t.test('a witness that never answers is given up, and a stop does not wait for it', async (t) => {
   const { w, db, web, append } = await aLog(t);
   const silent = await aStranger(t, () => {});

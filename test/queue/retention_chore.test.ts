@@ -3,6 +3,7 @@ import t from 'tap';
 import { createLogKey } from '../../src/proof/log_key.ts';
 import { retaining } from '../../src/queue/retention_chore.ts';
 import { sealingProblem } from '../../src/queue/sealing.ts';
+import { VERIFY_LOCK } from '../../src/store/beside_verify.ts';
 import { createSealer } from '../../src/store/checkpoints.ts';
 import {
   beginRetention,
@@ -158,6 +159,25 @@ t.test('a month that somebody reads is dropped later, and sealing does not wait'
   t.equal(await s.round(), null);
   t.match(await there(), [{ there: false }]);
   t.same(await s.problems(), []);
+});
+
+t.test('a month is not dropped while verify runs', async (t) => {
+  const s = await detached(t);
+  const there = () => s.w.db`
+    select to_regclass(${`runledger_detached.events_${START_MONTH}`}) is not null as there`;
+  await s.w.connect(s.w.database.url, 1).begin(async (tx) => {
+    await tx.unsafe(VERIFY_LOCK);
+    t.equal(await s.round(), 'a table is in use: the next round tries again');
+    t.match(await there(), [{ there: true }]);
+    await s.goTo(START_MS + days(70.2));
+  });
+  t.equal(await s.round(), null);
+  t.match(await there(), [{ there: false }]);
+  await s.w.connect(s.w.database.url, 1).begin(async (tx) => {
+    await tx.unsafe(VERIFY_LOCK);
+    await s.goTo(START_MS + days(70.3));
+    t.equal(await s.round(), null, 'without such a month, nothing waits for verify');
+  });
 });
 
 t.test('the event of a month has nothing that web made up', async (t) => {

@@ -331,6 +331,42 @@ t.test('a process remembers what it signed, and what it saw', async (t) => {
   t.match(sealer.problem(), /does not extend it/);
 });
 
+/** The same database, of which `before` may give another answer to a statement. */
+const between = (
+  db: Db,
+  before: (text: string, answer: () => PromiseLike<unknown>) => unknown,
+): Db =>
+  (async (strings: TemplateStringsArray, ...values: never[]) => {
+    const answer = () => db(strings, ...values);
+    return (await before(strings.join('?'), answer)) ?? (await answer());
+  }) as unknown as Db;
+
+t.test('a look at whether the log can be sealed may take longer than a seal', async (t) => {
+  const w = await world(t);
+  await append(w.db, 300);
+  const sealer = createSealer(key);
+  await sealer.seal(w.web);
+  const old = new Map<string, unknown>();
+  await sealer.check(
+    between(w.web, async (text, answer) => {
+      old.set(text, await answer());
+    }),
+  );
+  await append(w.db, 10);
+  let sealed: unknown[] = [];
+  await sealer.check(
+    between(w.web, async (text) => {
+      if (/clock_timestamp/.test(text)) sealed = await sealer.seal(w.web);
+    }),
+  );
+  t.match(sealed, [{ number: 2 }]);
+  t.equal(sealer.problem(), null);
+  const rolled_back = between(w.web, (text) => old.get(text));
+  await t.rejects(sealer.check(rolled_back), {
+    message: /a checkpoint over 31\d events was signed, and the newest one covers 30\d/,
+  });
+});
+
 t.test('a process that was stopped signs nothing, and says why', async (t) => {
   const w = await world(t);
   const sealer = createSealer(key);
@@ -397,6 +433,32 @@ t.test('a repair restores what is derived, or begins under a new name', async (t
     select facts from runledger.events where type = 'log.repaired' order by version desc limit 1`;
   t.match(fact!.facts, { ...why, before: { origin: key.origin, note: /^runledger\// } });
   await t.rejects(repair(w.db, key, why), { message: /was this log's name before/ });
+});
+
+t.test('a repair stores the leaves of a long detached run in several steps', async (t) => {
+  const w = await world(t);
+  await append(w.db, 10);
+  await seal(w.web);
+  const { size } = (await lastCheckpoint(w.web))!;
+  const root = await attacker(w);
+  await root.unsafe(`
+    delete from runledger.log_tiles;
+    insert into runledger.log_tiles (level, index, hashes, generation, xid, seq)
+    select 0, i, decode(repeat('00', 256 * 32), 'hex'), 1, '1'::xid8, i from generate_series(0, 600) i;
+    insert into runledger.log_gaps (first, count, partition) values (${size}, 600 * 256, 'events_2020_01');
+    create table public.stored (tiles bigint);
+    create function public.count_stored() returns trigger language plpgsql security definer as $$
+      begin insert into public.stored select count(*) from added; return null; end $$;
+    create trigger counted after insert on runledger.log_tiles referencing new table as added
+      for each statement execute function public.count_stored();
+    alter table runledger.log_tiles enable always trigger counted`);
+  const renamed = createLogKey(Buffer.alloc(32, 7), 'example.com/second');
+  const repaired = await repair(w.db, renamed, { reason: 'a test', operator: 'me@here' });
+  t.equal(repaired.size, size + 600 * 256);
+  const [stored] = await root<{ most: number; all: number }[]>`
+    select max(tiles)::integer as most, sum(tiles)::integer as all from public.stored`;
+  t.ok(stored!.all >= 600, `${stored!.all} tiles`);
+  t.ok(stored!.most < 300, `${stored!.most} tiles in one statement`);
 });
 
 t.test('a repair appends no event that is too long for verify', async (t) => {

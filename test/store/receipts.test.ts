@@ -4,16 +4,19 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
 import { entryOf, type LogEvent, parseEntry } from '../../src/proof/entry.ts';
+import { createLogKey, verifierKeys } from '../../src/proof/log_key.ts';
 import { HASH_BYTES, leafHash, rootOfComplete } from '../../src/proof/merkle.ts';
-import { keyText } from '../../src/proof/note.ts';
+import { keyText, parseNote } from '../../src/proof/note.ts';
 import { parsePolicy } from '../../src/proof/policy.ts';
 import { checkReceipt } from '../../src/proof/receipt_check.ts';
 import { TILE_WIDTH, type Tile, Tiles } from '../../src/proof/tiles.ts';
-import { signedNote } from '../../src/store/checkpoints.ts';
+import { createSealer, lastCheckpoint, signedNote } from '../../src/store/checkpoints.ts';
+import { putCosignature } from '../../src/store/cosignatures.ts';
 import { readRange } from '../../src/store/entries.ts';
 import { createReceipts } from '../../src/store/receipts.ts';
 import { createResults } from '../../src/store/results.ts';
-import { key } from './seal_now.ts';
+import { key, seal } from './seal_now.ts';
+import { witnesses } from './verified.ts';
 import { idOf, outcome, start, submission, type World, world } from './world.ts';
 
 const LEAVES = 10_000_000;
@@ -56,6 +59,26 @@ t.test('the leaf that SQL computes for one event is that of its canonical bytes'
     rows.map(({ leaf }) => leaf.toString('hex')),
     entries.map(({ event }) => leafHash(entryOf(event)).toString('hex')),
   );
+});
+
+t.test('a receipt leads to a checkpoint of the name that the log has now', async (t) => {
+  const { w, ids, digest } = await scene(t, 1);
+  await seal(w.web);
+  const before = (await lastCheckpoint(w.web))!;
+  const [witness] = witnesses;
+  await putCosignature(
+    w.web,
+    before,
+    witness!.verifier,
+    witness!.sign(parseNote(before.note).text),
+  );
+  const renamed = createLogKey(Buffer.alloc(32, 9), 'example.com/log', verifierKeys(key));
+  await w.key({ account: 'more' });
+  t.equal((await createSealer(renamed).seal(w.web)).length, 1);
+  const found = await createReceipts(w.web).read(digest, ids[0]!);
+  if (found.kind !== 'found') throw new Error(found.kind);
+  const policy = parsePolicy(`log ${keyText(renamed.signer.verifier)}\nquorum none\n`);
+  t.same(checkReceipt(found.receipt, { policy, record: null }).problems, []);
 });
 
 /**

@@ -375,6 +375,23 @@ t.test('what is forgotten is gone, the log stays complete, and verify names each
   );
 });
 
+t.test(
+  'nothing is forgotten that is of a time to come, after the clock was set back',
+  async (t) => {
+    const s = await scene(t);
+    const noon = new Date();
+    await s.w.clock.set(noon);
+    const id = await s.runOne();
+    await s.w.clock.set(new Date(noon.getTime() - 240_000));
+    t.match(await forgetSubmission(s.w.db, id, 'me'), { submissions: 0, open: 1 });
+    t.equal(await s.count('payloads', id), 2);
+    await s.w.clock.set(new Date(noon.getTime() + 240_000));
+    t.match(await forgetSubmission(s.w.db, id, 'me'), { submissions: 1, open: 0 });
+    await seal(s.w.web);
+    t.same(await s.problems(), []);
+  },
+);
+
 t.test('verify finds a partition that is missing without an event of its detachment', async (t) => {
   const s = await scene(t);
   await s.runOne();
