@@ -165,7 +165,7 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
     spent_us,
     least_left_ms: 0,
     transcript: ran.transcript,
-    files: (report.kept ?? []).filter(({ path }) => isOutput(judging, path)),
+    files: outputsOf(judging, report.kept ?? []),
   };
   const goes_on = outcome.verdict === 'AC' && judged?.end.next_pass;
   return { run: done, next: goes_on ? nextOf(judge!.leftBy(ran.judge_report!)) : null };
@@ -242,8 +242,17 @@ function keepOf(
   };
 }
 
-const isOutput = ({ outputs }: Judging, path: string) =>
-  outputs.some((pattern) => matchesPattern(pattern, path));
+/** A file that is judged may have left them some of its room, which is not theirs. */
+function outputsOf({ outputs }: Judging, kept: readonly LeftFile[]): LeftFile[] {
+  let left_bytes = OUTPUTS_BYTES;
+  const found = kept.filter(({ path, bytes }) => {
+    if (!outputs.some((pattern) => matchesPattern(pattern, path))) return false;
+    if (bytes.length > left_bytes) return false;
+    left_bytes -= bytes.length;
+    return true;
+  });
+  return found.slice(0, OUTPUTS_MOST_FILES);
+}
 
 type Ran = {
   report: RunReport;
