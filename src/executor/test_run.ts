@@ -147,10 +147,10 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
     judge?.role === 'interactor'
       ? await talked(order, judge, contents, run, pass)
       : await checked(order, judge, contents, run, pass);
-  const { report, judged, output } = ran;
-  const compared = await comparedOf(order, contents, report, output);
+  const { report, judged } = ran;
+  const compared = await comparedOf(order, contents, ran);
   const isWrong = compared && (() => !compared.equal);
-  const outcome = testOutcome(place, { ...subjectOf(order, report), isWrong }, judged);
+  const outcome = testOutcome(place, { ...subjectOf(order, ran), isWrong }, judged);
   const runs_us = Math.max(report.wall_us, ran.beside_us) + ran.after_us;
   const spent_us = runs_us + (compared?.elapsed_us ?? 0);
   const done: TestRun = {
@@ -172,16 +172,11 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
 }
 
 /** Null where there is nothing to compare: a run that did not end well has its verdict already. */
-async function comparedOf(
-  order: TestOrder,
-  contents: HeldContents,
-  report: RunReport,
-  output: Uint8Array,
-) {
+async function comparedOf(order: TestOrder, contents: HeldContents, ran: ProgramEnd) {
   const { judge, judging, test, signal } = order;
-  if (judge !== null || test.answer === null || !endedWell(order, report)) return null;
+  if (judge !== null || test.answer === null || !endedWell(order, ran)) return null;
   const compare = test.compare ?? judging.compare;
-  return await compareOutput(compare, output, test.answer, contents, signal);
+  return await compareOutput(compare, ran.output, test.answer, contents, signal);
 }
 
 function nextOf(left: LeftFile[]): Next {
@@ -254,12 +249,16 @@ function outputsOf({ outputs }: Judging, kept: readonly LeftFile[]): LeftFile[] 
   return found.slice(0, OUTPUTS_MOST_FILES);
 }
 
-type Ran = {
+type ProgramEnd = {
   report: RunReport;
-  judged: Judged | null;
-  judge_report: RunReport | null;
   /** what is judged */
   output: Uint8Array;
+  file_exceeds: boolean;
+};
+
+type Ran = ProgramEnd & {
+  judged: Judged | null;
+  judge_report: RunReport | null;
   transcript: Uint8Array | null;
   /** of the interactor, and of the checker */
   beside_us: number;
@@ -273,11 +272,12 @@ async function checked(
   run: ProgramRun,
   pass: Pass,
 ): Promise<Ran> {
-  const raw = await order.program.run(run, order.signal, order.onRun);
-  const { report, output } = judgedOutput(order, raw);
-  const ran = { report, output, transcript: null, beside_us: 0, after_us: 0 };
+  const report = await order.program.run(run, order.signal, order.onRun);
+  const ended = { report, ...judgedOutput(order, report) };
+  const { output } = ended;
+  const ran = { ...ended, transcript: null, beside_us: 0, after_us: 0 };
   // A checker judges only what ended well.
-  if (judge === null || !endedWell(order, report))
+  if (judge === null || !endedWell(order, ended))
     return { ...ran, judged: null, judge_report: null };
   const checker_run = judge.runOn(await passOf(order, contents, pass, output));
   if (checker_run === null) {
@@ -315,6 +315,7 @@ async function talked(
   return {
     report,
     output: report.stdout,
+    file_exceeds: false,
     judged: { end, program_ended_first },
     judge_report,
     transcript: order.judging.transcript ? pair.transcript : null,
@@ -367,15 +368,12 @@ async function runPair(
 
 /** A file that is judged instead of stdout has the limit of stdout, and is empty if it is not there. */
 function judgedOutput({ judging, limits }: TestOrder, report: RunReport) {
-  if (judging.stdout_file === null) return { report, output: report.stdout };
+  if (judging.stdout_file === null) return { output: report.stdout, file_exceeds: false };
   const file = report.kept?.find(({ path }) => path === judging.stdout_file);
   const output = file?.bytes ?? new Uint8Array();
   const is_refused =
     file === undefined && report.keep_refused?.startsWith(`${judging.stdout_file}: `) === true;
-  const is_too_large = is_refused || output.length > limits.stdout_bytes;
-  if (!is_too_large) return { report, output };
-  const stdout_seen_bytes = Math.max(report.stdout_seen_bytes, limits.stdout_bytes + 1);
-  return { report: { ...report, stdout_seen_bytes }, output };
+  return { output, file_exceeds: is_refused || output.length > limits.stdout_bytes };
 }
 
 async function passOf(
@@ -393,13 +391,17 @@ async function passOf(
   };
 }
 
-function endedWell(order: TestOrder, report: RunReport): boolean {
-  return judgeRun({ ...subjectOf(order, report), isWrong: null }).verdict === 'AC';
+function endedWell(order: TestOrder, ended: ProgramEnd): boolean {
+  return judgeRun({ ...subjectOf(order, ended), isWrong: null }).verdict === 'AC';
 }
 
-function subjectOf({ program, limits, sandbox }: TestOrder, run: RunReport) {
+function subjectOf(
+  { program, limits, sandbox }: TestOrder,
+  { report: run, file_exceeds }: ProgramEnd,
+) {
   const { degraded } = sandbox.isolation;
-  return { compile: null, run, limits, runtime: program.installed.language, degraded };
+  const runtime = program.installed.language;
+  return { compile: null, run, limits, runtime, degraded, file_exceeds };
 }
 
 /** Where points are required, a test has no score of its own that a checker could give a share of. */

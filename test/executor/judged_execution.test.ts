@@ -356,6 +356,8 @@ t.test('input and output may be files', async (t) => {
   const limits = { output_bytes: 999 };
   const large = await run('python', much, { limits, judging: judging({ ...files, tests }) });
   t.strictSame(verdicts(large), ['OLE', null], 'and has the limit of stdout');
+  t.match(large, { stdout_truncated: false, evidence: { run: { stdout_seen_bytes: 0 } } });
+  t.equal(large.judged!.tests![0]!.stdout_truncated, false, 'nothing was printed');
   const beside = `for n in range(30): open('a%d' % n, 'w').write('y' * 60000)
 open('out.txt', 'w').write('x' * 999)`;
   const full = await run('python', beside, {
