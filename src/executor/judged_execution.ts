@@ -22,7 +22,7 @@ import { summarise } from '../judging/summary.ts';
 import type { ContentCache } from './content_cache.ts';
 import { outcomeOf } from './execution_outcome.ts';
 import { HeldContents } from './held_contents.ts';
-import { type Judge, judgeOf } from './judge_program.ts';
+import { CHECKED_OUTPUT_BYTES, type Judge, judgeOf } from './judge_program.ts';
 import type { Program, ProgramParts } from './program.ts';
 import type { Peek } from './sandbox.ts';
 import { outOfTime, runTest, type TestRun } from './test_run.ts';
@@ -162,7 +162,9 @@ function limitsOf(
   test: JudgedTest | null,
 ): RunLimits {
   const asked = { ...judging.limits, ...limits, ...test?.limits };
-  return limitsFor(installed.language.needs, asked, policy);
+  const own = limitsFor(installed.language.needs, asked, policy);
+  if (judging.checker === null) return own;
+  return { ...own, stdout_bytes: Math.min(own.stdout_bytes, CHECKED_OUTPUT_BYTES) };
 }
 
 function placeOf({ name, group }: JudgedTest, index: number): TestPlace {

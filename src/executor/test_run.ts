@@ -274,16 +274,11 @@ async function checked(
 ): Promise<Ran> {
   const report = await order.program.run(run, order.signal, order.onRun);
   const ended = { report, ...judgedOutput(order, report) };
-  const { output } = ended;
   const ran = { ...ended, transcript: null, beside_us: 0, after_us: 0 };
   // A checker judges only what ended well.
   if (judge === null || !endedWell(order, ended))
     return { ...ran, judged: null, judge_report: null };
-  const checker_run = judge.runOn(await passOf(order, contents, pass, output));
-  if (checker_run === null) {
-    const end = judge.failed(`cannot read an output of ${output.length} bytes`);
-    return { ...ran, judged: { end, program_ended_first: null }, judge_report: null };
-  }
+  const checker_run = judge.runOn(await passOf(order, contents, pass, ended.output));
   let judge_report: RunReport;
   try {
     judge_report = await judge.program.run(checker_run, order.signal);
@@ -304,7 +299,7 @@ async function talked(
   pass: Pass,
 ): Promise<Ran> {
   const interactor_run = withTimeToWait(
-    judge.runOn(await passOf(order, contents, pass, null))!,
+    judge.runOn(await passOf(order, contents, pass, null)),
     run.limits,
   );
   const pair = await runPair(order, judge, run, interactor_run).catch((error: unknown) => {
