@@ -65,7 +65,7 @@ export async function executeJudged(
   try {
     const judge = await judgeOf(parts, order.account_id, judging, contents);
     try {
-      const problem = (await judge?.prepare(signal)) ?? null;
+      const problem = fileProblem(judging) ?? (await judge?.prepare(signal)) ?? null;
       if (problem !== null) return unjudged(execution, judge, problem);
       return judged(execution, judge, await runTests(execution, judge, watchers));
     } finally {
@@ -199,6 +199,13 @@ function rejected({ parts, program, order, outcomes }: Execution): ExecutionOutc
     ...{ program, judgement, run: null, limits },
     judged: { tests, score: null, files: null, transcript: null },
   });
+}
+
+/** A request is rejected for its own interactor. Whether a stored set has one is known only here. */
+function fileProblem(judging: Judging): string | null {
+  const named = (['stdin_file', 'stdout_file'] as const).filter((name) => judging[name] !== null);
+  if (judging.interactor === null || named.length === 0) return null;
+  return `${named.join(', ')}: the interactor of the test set talks through pipes`;
 }
 
 /** The checker or interactor cannot judge: the first test says why, and none is run. */

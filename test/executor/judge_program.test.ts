@@ -270,6 +270,17 @@ t.test('a judge that is too large to be sent is an IE that names it', async (t) 
   }
 });
 
+t.test('files that are read or judged do not go with the interactor of a set', async (t) => {
+  const interactor = exits(42);
+  const outcome = await judged('', { interactor, stdin_file: 'in', stdout_file: 'out' });
+  const message = 'stdin_file, stdout_file: the interactor of the test set talks through pipes';
+  t.match(outcome, { verdict: 'IE', status: 'error', tests: [{ verdict: 'IE', message }] });
+  t.match(await judged('', { interactor, stdout_file: 'out' }), {
+    tests: [{ message: 'stdout_file: the interactor of the test set talks through pipes' }],
+  });
+  t.match(await judged('', { interactor }), { verdict: 'AC' });
+});
+
 t.test('an output that is too large for a checker is an OLE', async (t) => {
   const bounds = { ...DEFAULT_BOUNDS, output_bytes: { min: 1, max: 64 * 2 ** 20 } };
   const large = await anExecutor(t, {
