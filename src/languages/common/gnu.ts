@@ -46,7 +46,7 @@ export type GnuTools = {
   compile(sources: Sources, ...more: string[]): Command;
 };
 
-const ARTEFACT = 'main';
+export const ARTEFACT = 'main';
 /** The linker would hash the whole program, which takes a tenth of its time, and nothing asks for the id. */
 const NO_BUILD_ID = ['-Wl,--build-id=none'];
 
