@@ -255,16 +255,16 @@ t.test(
 );
 
 t.test('an output that is closed early is not the end of its run', async (t) => {
-  const spins = side('while True: pass', { limits: { ...LONG, cpu_ms: 100 } });
+  const sleeps = side('time.sleep(60)', { limits: { ...LONG, wall_ms: 1_000 } });
   const quiet = side('os.close(1)\nsys.stdin.read()\nsys.exit(43)', { limits: LONG });
-  const first = await sandbox.runPair(spins, quiet);
-  t.match(first, { program: { killed_for: 'cpu' }, interactor: { exit_code: 43 } });
+  const first = await sandbox.runPair(sleeps, quiet);
+  t.match(first, { program: { killed_for: 'wall' }, interactor: { exit_code: 43 } });
   t.equal(first.program_ended_first, true, 'the interactor still ran');
-  const then_spins = side('os.close(1)\nsys.stdin.read()\nwhile True: pass', {
-    limits: { ...LONG, cpu_ms: 100 },
+  const then_sleeps = side('os.close(1)\nsys.stdin.read()\ntime.sleep(60)', {
+    limits: { ...LONG, wall_ms: 4_000 },
   });
-  const second = await sandbox.runPair(then_spins, READER);
-  t.match(second, { program: { killed_for: 'cpu' }, interactor: { exit_code: 42 } });
+  const second = await sandbox.runPair(then_sleeps, READER);
+  t.match(second, { program: { killed_for: 'wall' }, interactor: { exit_code: 42 } });
   t.equal(second.program_ended_first, false, 'the program still ran');
 });
 
