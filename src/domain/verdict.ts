@@ -22,6 +22,8 @@ export type Case = {
   /** Whether an output is wrong (src/judging decides that); null where any output is right. */
   isWrong: ((stdout: Uint8Array) => boolean) | null;
   runtime: RuntimeMemory;
+  /** A file that is judged in the place of stdout is larger than the limit of stdout. */
+  file_exceeds?: boolean;
   /** There are no groups: the kernel denies memory to each process, and neither counts that nor kills. */
   degraded: boolean;
 };
@@ -47,7 +49,7 @@ type Row = { verdict: Verdict; holds: (run: BoxReport, subject: Case) => boolean
 const RUN_ROWS: readonly Row[] = [
   { verdict: 'TLE', holds: (run, { limits }) => timeExceeded(run, limits) !== null },
   { verdict: 'MLE', holds: ranOutOfMemory },
-  { verdict: 'OLE', holds: (run, { limits }) => run.stdout_seen_bytes > limits.stdout_bytes },
+  { verdict: 'OLE', holds: outputExceeded },
   { verdict: 'SIG', holds: (run) => run.signal !== null },
   { verdict: 'RE', holds: (run) => run.exit_code !== 0 },
   { verdict: 'WA', holds: (run, { isWrong }) => isWrong?.(run.stdout) ?? false },
@@ -92,6 +94,10 @@ function timeExceeded(run: BoxReport, limits: RunLimits): 'cpu_time' | 'wall_tim
   if (run.cpu_us > limits.cpu_ms * 1_000) return 'cpu_time';
   // The wall time of a program that we ended includes the time that the kernel took for it.
   return run.killed_for === null && run.wall_us > limits.wall_ms * 1_000 ? 'wall_time' : null;
+}
+
+function outputExceeded(run: BoxReport, { limits, file_exceeds = false }: Case): boolean {
+  return file_exceeds || run.stdout_seen_bytes > limits.stdout_bytes;
 }
 
 /** The part of the limit from which a message is believed. */

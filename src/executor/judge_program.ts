@@ -46,8 +46,8 @@ const FEEDBACK_BYTES_OF_PASSES = 4 * MiB;
 const FEEDBACK_MOST_FILES = 64;
 /** Many checkers quote what the program printed. The record has less of a message than this (MESSAGE_BYTES). */
 const MESSAGE_KEPT_BYTES = 64 * 1024;
-/** A request to the launcher has room for this much, besides its files. */
-const OUTPUT_MOST_BYTES = 8 * MiB;
+/** The most output that a program with a checker may have: a request to the launcher has room for it, besides its files. */
+export const CHECKED_OUTPUT_BYTES = 8 * MiB;
 
 /**
  * Many checkers print what the program printed. If their words could tell that memory ran out, a program could choose such
@@ -142,9 +142,7 @@ export class Judge {
     return `the ${this.role} does not compile:\n${Buffer.from(said).toString()}`;
   }
 
-  /** Null: this output is too large to be judged. */
-  runOn({ input, answer, output, args, left }: JudgedPass): ProgramRun | null {
-    if (output !== null && output.length > OUTPUT_MOST_BYTES) return null;
+  runOn({ input, answer, output, args, left }: JudgedPass): ProgramRun {
     const { protocol, args: own_args } = this.#order;
     const placed = [
       this.#place('input', input),

@@ -22,7 +22,7 @@ import { summarise } from '../judging/summary.ts';
 import type { ContentCache } from './content_cache.ts';
 import { outcomeOf } from './execution_outcome.ts';
 import { HeldContents } from './held_contents.ts';
-import { type Judge, judgeOf } from './judge_program.ts';
+import { CHECKED_OUTPUT_BYTES, type Judge, judgeOf } from './judge_program.ts';
 import type { Program, ProgramParts } from './program.ts';
 import type { Peek } from './sandbox.ts';
 import { outOfTime, runTest, type TestRun } from './test_run.ts';
@@ -65,7 +65,7 @@ export async function executeJudged(
   try {
     const judge = await judgeOf(parts, order.account_id, judging, contents);
     try {
-      const problem = (await judge?.prepare(signal)) ?? null;
+      const problem = fileProblem(judging) ?? (await judge?.prepare(signal)) ?? null;
       if (problem !== null) return unjudged(execution, judge, problem);
       return judged(execution, judge, await runTests(execution, judge, watchers));
     } finally {
@@ -162,7 +162,9 @@ function limitsOf(
   test: JudgedTest | null,
 ): RunLimits {
   const asked = { ...judging.limits, ...limits, ...test?.limits };
-  return limitsFor(installed.language.needs, asked, policy);
+  const own = limitsFor(installed.language.needs, asked, policy);
+  if (judging.checker === null) return own;
+  return { ...own, stdout_bytes: Math.min(own.stdout_bytes, CHECKED_OUTPUT_BYTES) };
 }
 
 function placeOf({ name, group }: JudgedTest, index: number): TestPlace {
@@ -197,6 +199,13 @@ function rejected({ parts, program, order, outcomes }: Execution): ExecutionOutc
     ...{ program, judgement, run: null, limits },
     judged: { tests, score: null, files: null, transcript: null },
   });
+}
+
+/** A request is rejected for its own interactor. Whether a stored set has one is known only here. */
+function fileProblem(judging: Judging): string | null {
+  const named = (['stdin_file', 'stdout_file'] as const).filter((name) => judging[name] !== null);
+  if (judging.interactor === null || named.length === 0) return null;
+  return `${named.join(', ')}: the interactor of the test set talks through pipes`;
 }
 
 /** The checker or interactor cannot judge: the first test says why, and none is run. */

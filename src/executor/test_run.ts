@@ -147,10 +147,10 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
     judge?.role === 'interactor'
       ? await talked(order, judge, contents, run, pass)
       : await checked(order, judge, contents, run, pass);
-  const { report, judged, output } = ran;
-  const compared = await comparedOf(order, contents, report, output);
+  const { report, judged } = ran;
+  const compared = await comparedOf(order, contents, ran);
   const isWrong = compared && (() => !compared.equal);
-  const outcome = testOutcome(place, { ...subjectOf(order, report), isWrong }, judged);
+  const outcome = testOutcome(place, { ...subjectOf(order, ran), isWrong }, judged);
   const runs_us = Math.max(report.wall_us, ran.beside_us) + ran.after_us;
   const spent_us = runs_us + (compared?.elapsed_us ?? 0);
   const done: TestRun = {
@@ -165,23 +165,18 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
     spent_us,
     least_left_ms: 0,
     transcript: ran.transcript,
-    files: (report.kept ?? []).filter(({ path }) => isOutput(judging, path)),
+    files: outputsOf(judging, report.kept ?? []),
   };
   const goes_on = outcome.verdict === 'AC' && judged?.end.next_pass;
   return { run: done, next: goes_on ? nextOf(judge!.leftBy(ran.judge_report!)) : null };
 }
 
 /** Null where there is nothing to compare: a run that did not end well has its verdict already. */
-async function comparedOf(
-  order: TestOrder,
-  contents: HeldContents,
-  report: RunReport,
-  output: Uint8Array,
-) {
+async function comparedOf(order: TestOrder, contents: HeldContents, ran: ProgramEnd) {
   const { judge, judging, test, signal } = order;
-  if (judge !== null || test.answer === null || !endedWell(order, report)) return null;
+  if (judge !== null || test.answer === null || !endedWell(order, ran)) return null;
   const compare = test.compare ?? judging.compare;
-  return await compareOutput(compare, output, test.answer, contents, signal);
+  return await compareOutput(compare, ran.output, test.answer, contents, signal);
 }
 
 function nextOf(left: LeftFile[]): Next {
@@ -242,15 +237,28 @@ function keepOf(
   };
 }
 
-const isOutput = ({ outputs }: Judging, path: string) =>
-  outputs.some((pattern) => matchesPattern(pattern, path));
+/** A file that is judged may have left them some of its room, which is not theirs. */
+function outputsOf({ outputs }: Judging, kept: readonly LeftFile[]): LeftFile[] {
+  let left_bytes = OUTPUTS_BYTES;
+  const found = kept.filter(({ path, bytes }) => {
+    if (!outputs.some((pattern) => matchesPattern(pattern, path))) return false;
+    if (bytes.length > left_bytes) return false;
+    left_bytes -= bytes.length;
+    return true;
+  });
+  return found.slice(0, OUTPUTS_MOST_FILES);
+}
 
-type Ran = {
+type ProgramEnd = {
   report: RunReport;
-  judged: Judged | null;
-  judge_report: RunReport | null;
   /** what is judged */
   output: Uint8Array;
+  file_exceeds: boolean;
+};
+
+type Ran = ProgramEnd & {
+  judged: Judged | null;
+  judge_report: RunReport | null;
   transcript: Uint8Array | null;
   /** of the interactor, and of the checker */
   beside_us: number;
@@ -264,17 +272,13 @@ async function checked(
   run: ProgramRun,
   pass: Pass,
 ): Promise<Ran> {
-  const raw = await order.program.run(run, order.signal, order.onRun);
-  const { report, output } = judgedOutput(order, raw);
-  const ran = { report, output, transcript: null, beside_us: 0, after_us: 0 };
+  const report = await order.program.run(run, order.signal, order.onRun);
+  const ended = { report, ...judgedOutput(order, report) };
+  const ran = { ...ended, transcript: null, beside_us: 0, after_us: 0 };
   // A checker judges only what ended well.
-  if (judge === null || !endedWell(order, report))
+  if (judge === null || !endedWell(order, ended))
     return { ...ran, judged: null, judge_report: null };
-  const checker_run = judge.runOn(await passOf(order, contents, pass, output));
-  if (checker_run === null) {
-    const end = judge.failed(`cannot read an output of ${output.length} bytes`);
-    return { ...ran, judged: { end, program_ended_first: null }, judge_report: null };
-  }
+  const checker_run = judge.runOn(await passOf(order, contents, pass, ended.output));
   let judge_report: RunReport;
   try {
     judge_report = await judge.program.run(checker_run, order.signal);
@@ -295,7 +299,7 @@ async function talked(
   pass: Pass,
 ): Promise<Ran> {
   const interactor_run = withTimeToWait(
-    judge.runOn(await passOf(order, contents, pass, null))!,
+    judge.runOn(await passOf(order, contents, pass, null)),
     run.limits,
   );
   const pair = await runPair(order, judge, run, interactor_run).catch((error: unknown) => {
@@ -306,6 +310,7 @@ async function talked(
   return {
     report,
     output: report.stdout,
+    file_exceeds: false,
     judged: { end, program_ended_first },
     judge_report,
     transcript: order.judging.transcript ? pair.transcript : null,
@@ -358,15 +363,12 @@ async function runPair(
 
 /** A file that is judged instead of stdout has the limit of stdout, and is empty if it is not there. */
 function judgedOutput({ judging, limits }: TestOrder, report: RunReport) {
-  if (judging.stdout_file === null) return { report, output: report.stdout };
+  if (judging.stdout_file === null) return { output: report.stdout, file_exceeds: false };
   const file = report.kept?.find(({ path }) => path === judging.stdout_file);
   const output = file?.bytes ?? new Uint8Array();
   const is_refused =
     file === undefined && report.keep_refused?.startsWith(`${judging.stdout_file}: `) === true;
-  const is_too_large = is_refused || output.length > limits.stdout_bytes;
-  if (!is_too_large) return { report, output };
-  const stdout_seen_bytes = Math.max(report.stdout_seen_bytes, limits.stdout_bytes + 1);
-  return { report: { ...report, stdout_seen_bytes }, output };
+  return { output, file_exceeds: is_refused || output.length > limits.stdout_bytes };
 }
 
 async function passOf(
@@ -384,13 +386,17 @@ async function passOf(
   };
 }
 
-function endedWell(order: TestOrder, report: RunReport): boolean {
-  return judgeRun({ ...subjectOf(order, report), isWrong: null }).verdict === 'AC';
+function endedWell(order: TestOrder, ended: ProgramEnd): boolean {
+  return judgeRun({ ...subjectOf(order, ended), isWrong: null }).verdict === 'AC';
 }
 
-function subjectOf({ program, limits, sandbox }: TestOrder, run: RunReport) {
+function subjectOf(
+  { program, limits, sandbox }: TestOrder,
+  { report: run, file_exceeds }: ProgramEnd,
+) {
   const { degraded } = sandbox.isolation;
-  return { compile: null, run, limits, runtime: program.installed.language, degraded };
+  const runtime = program.installed.language;
+  return { compile: null, run, limits, runtime, degraded, file_exceeds };
 }
 
 /** Where points are required, a test has no score of its own that a checker could give a share of. */

@@ -4,7 +4,8 @@
  * An accepted test scores the points of its checker, or else its group's accept_score; any other test that was run scores
  * the reject_score. A group adds up, or takes the least, the largest or the average of, the scores of its tests and groups
  * that were run. A test or group that was not run counts for nothing, but for a group whose require_pass is not met: it
- * scores its reject_score. Where a checker failed, the submission has no score.
+ * scores its reject_score. Nor does one that `on_reject: break` would not have run, so `stop` does not change the score. Where
+ * a checker failed, the submission has no score.
  *
  * `graderFromFlags` reads the flags of the legacy format's default grader. In 2023-07, a `pass-fail` group of M points is a
  * `min` whose tests score M each, and a group's tests share its points (the reader of packages divides them).
@@ -64,14 +65,16 @@ function groupResult(
   };
   const required = (group.require_pass ?? []).every((name) => results.get(name)?.accepted ?? false);
   if (!required) return keep({ accepted: false, score: group.reject_score });
-  const parts = children.flatMap((child) => {
+  const parts: Result[] = [];
+  for (const child of children) {
     const result =
       typeof child === 'number'
         ? testResult(group, outcomes[child]!, results)
         : groupResult(child, outcomes, results);
-    const counts = typeof child === 'number' || !child.group.unscored;
-    return result !== null && counts ? [result] : [];
-  });
+    if (result === null) continue;
+    if (typeof child === 'number' || !child.group.unscored) parts.push(result);
+    if (group.on_reject === 'break' && !result.accepted) break;
+  }
   if (parts.length === 0) return null;
   const accepted = isAccepted(group.accepted_if ?? 'all', parts);
   const counts = group.accepted_if === undefined || accepted;

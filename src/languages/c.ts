@@ -1,5 +1,5 @@
 /** C, by gcc. */
-import { type GnuLanguage, MOLD_PACKAGE, MOLD_SWITCH, probeGnu } from './common/gnu.ts';
+import { ARTEFACT, type GnuLanguage, MOLD_PACKAGE, MOLD_SWITCH, probeGnu } from './common/gnu.ts';
 import { type Language, NO_NEEDS } from './common/language.ts';
 
 const gnu: GnuLanguage = {
@@ -21,6 +21,7 @@ export const language: Language = {
   switches: [MOLD_SWITCH],
   hello: '#include <stdio.h>\nint main(void) { printf("%d\\n", 6 * 7); }',
   source: gnu.source,
+  artefact: ARTEFACT,
   has_no_main_source: true,
   needs: NO_NEEDS,
   // malloc answers NULL and the program decides: the runtime itself reports nothing.

@@ -15,11 +15,12 @@
  *     closes its own side of what the partner writes, so two slots never wait for each other.
  *   - What a program writes to a partner that is over, or that has closed its input, is discarded; only an
  *     interactor's is not counted. It gets no SIGPIPE, so no program can end its partner by ending early.
- *   - output_end_us is set before the partner can notice that the output has ended. So whatever the partner
- *     does because of it comes later, also by the clock.
+ *   - output_end_us is set before the partner can notice that the output has ended. So whatever an interactor
+ *     does because of it comes later, also by the clock. A program notices that its interactor has ended when
+ *     the end of that process is known, unless that takes longer than END_US (streams.c).
  *
  * The report says which of the two ended first. If the launcher ended a run, that decision is the time of its end. Otherwise
- * it is the end of the program or of its output, whichever came first.
+ * an interactor ends with its process, and a program with its process or its output, whichever ended first.
  */
 #ifndef RUNLEDGER_PARTNER_H
 #define RUNLEDGER_PARTNER_H

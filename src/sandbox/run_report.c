@@ -151,13 +151,16 @@ void run_report(struct slot *slot, const struct saved *saved) {
 
 /*
  * When the run ended, by the clock, for its partner's run to be compared with. A program that the launcher ended counts
- * from the decision, and one that ended by itself at the latest from the end of its output: whatever the partner does
- * because of the end comes later.
+ * from the decision. One that ended by itself, or that the kernel killed, counts at the latest from the end of its output:
+ * whatever the interactor does because of the end comes later. An interactor may close its output and go on judging, so
+ * only the end of its process counts.
  */
 static uint64_t end_in_pair_us(const struct slot *slot) {
   const struct shared *shared = slot->shared;
+  const bool decided = slot->ending && slot->ending != ENDING_MEMORY;
   uint64_t end = shared->ended ? shared->end_us : monotonic_us();
   if (slot->ending && shared->start_us && shared->start_us + slot->ending_us < end) end = shared->start_us + slot->ending_us;
+  if (decided || slot->request.judges) return end;
   if (shared->output_end_us && shared->output_end_us < end) end = shared->output_end_us;
   return end;
 }

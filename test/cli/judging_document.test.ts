@@ -59,4 +59,12 @@ t.test('the examples', async (t) => {
     }
     t.strictSame(plain(printed), plain(part.printed), part.lines.join('; '));
   }
+  // No program may make the validator fail.
+  for (const bytes of [`'²'.encode()`, `b'1' * 5000`, `b'\\xff'`, `b'\\x00'`, `b'-1'`]) {
+    const code = `import sys; sys.stdout.buffer.write(b'1 ' + ${bytes})`;
+    await writeFile(join(cwd, 'hostile.py'), code);
+    const line = './runledger judge hostile.py --package pair';
+    const { stdout } = await runProgram('sh', ['-c', line], { cwd, env });
+    t.match(stdout, /^sample\/1 +WA .* the output is not two numbers$/m, bytes);
+  }
 });

@@ -283,6 +283,39 @@ const PASSES: Case[] = [
   },
 ];
 
+const talks = (code: string): Partial<Judging> => ({
+  interactor: aJudge('python', `import os, sys\n${code}`),
+});
+const CLOSES = 'print(5, flush=True)\nos.close(1)\n';
+const CLOSED_OUTPUTS: Case[] = [
+  {
+    title: 'a program that spins while its interactor has closed its output and waits',
+    program: 'while True: pass',
+    limits: { ...SHORT, cpu_time_ms: 100 },
+    judging: talks(`${CLOSES}sys.exit(42 if sys.stdin.readline() else 43)`),
+    expected: /^TLE: /,
+  },
+  {
+    title: 'a program that closes its output, and spins when its interactor has found it wrong',
+    program: 'import os, sys\nos.close(1)\nsys.stdin.read()\nwhile True: pass',
+    limits: { ...SHORT, cpu_time_ms: 100 },
+    judging: talks('sys.exit(42 if sys.stdin.readline() else 43)'),
+    expected: /^WA: /,
+  },
+  {
+    title: 'a program that closes its output, and spins when its interactor has failed',
+    program: 'import os, sys\nos.close(1)\nsys.stdin.read()\nwhile True: pass',
+    limits: { ...SHORT, cpu_time_ms: 100 },
+    judging: talks('sys.exit(42 if sys.stdin.readline() else 1)'),
+    expected: /^IE: the interactor exited with 1/,
+  },
+  {
+    title: 'an honest interactor that closes its output',
+    judging: talks(`${CLOSES}sys.exit(42 if sys.stdin.readline() == '5\\n' else 43)`),
+    expected: /^AC: /,
+  },
+];
+
 /** Uses more than half of its heap, and quotes what it reads. */
 const QUOTING_CHECKER = (words: number) => `import java.util.*;
 class Main {
@@ -324,4 +357,4 @@ const QUOTES: Case[] = [
   },
 ];
 
-all([...QUOTES, ...LIMITS_OF_CHECKERS, ...LEFT_BY_CHECKERS, ...PASSES]);
+all([...QUOTES, ...CLOSED_OUTPUTS, ...LIMITS_OF_CHECKERS, ...LEFT_BY_CHECKERS, ...PASSES]);

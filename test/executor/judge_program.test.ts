@@ -2,6 +2,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
+import { DEFAULT_BOUNDS, DEFAULT_POLICY } from '../../src/domain/limits.ts';
 import type { JudgeProgram, Judging } from '../../src/judging/judging.ts';
 import { anExecutor, PLAIN, text } from './an_executor.ts';
 import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
@@ -267,6 +268,37 @@ t.test('a judge that is too large to be sent is an IE that names it', async (t) 
     const message = new RegExp(`^the ${role} cannot be run: a request of .* is too large`);
     t.match(outcome, { verdict: 'IE', status: 'error', tests: [{ verdict: 'IE', message }] });
   }
+});
+
+t.test('files that are read or judged do not go with the interactor of a set', async (t) => {
+  const interactor = exits(42);
+  const outcome = await judged('', { interactor, stdin_file: 'in', stdout_file: 'out' });
+  const message = 'stdin_file, stdout_file: the interactor of the test set talks through pipes';
+  t.match(outcome, { verdict: 'IE', status: 'error', tests: [{ verdict: 'IE', message }] });
+  t.match(await judged('', { interactor, stdout_file: 'out' }), {
+    tests: [{ message: 'stdout_file: the interactor of the test set talks through pipes' }],
+  });
+  t.match(await judged('', { interactor }), { verdict: 'AC' });
+});
+
+t.test('an output that is too large for a checker is an OLE', async (t) => {
+  const bounds = { ...DEFAULT_BOUNDS, output_bytes: { min: 1, max: 64 * 2 ** 20 } };
+  const large = await anExecutor(t, {
+    languages: ['python'],
+    switches: PLAIN,
+    policy: { ...DEFAULT_POLICY, bounds },
+  });
+  const verdict = async (size: number, more: Partial<Judging>) => {
+    const outcome = await large.run('python', `print('x' * ${size - 1})`, {
+      judging: judging({ tests: [aTest('', null)], ...more }),
+      limits: { output_bytes: 16 * 2 ** 20 },
+    });
+    return outcome.verdict;
+  };
+  const most = 8 * 2 ** 20;
+  t.equal(await verdict(most + 1, { checker: exits(42) }), 'OLE');
+  t.equal(await verdict(most, { checker: exits(42) }), 'AC');
+  t.equal(await verdict(most + 1, {}), 'AC', 'a comparison reads it');
 });
 
 t.test('an interactor’s verdict counts, unless the program broke a limit first', async (t) => {

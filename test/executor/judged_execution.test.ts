@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import t from 'tap';
 import type { Verdict } from '../../src/domain/verdicts.ts';
+import type { Judging } from '../../src/judging/judging.ts';
 import { anExecutor, type Outcome, PLAIN, text } from './an_executor.ts';
 import { aJudge, aTest, contentStore, damage, group, judging } from './judgings.ts';
 
@@ -355,6 +356,8 @@ t.test('input and output may be files', async (t) => {
   const limits = { output_bytes: 999 };
   const large = await run('python', much, { limits, judging: judging({ ...files, tests }) });
   t.strictSame(verdicts(large), ['OLE', null], 'and has the limit of stdout');
+  t.match(large, { stdout_truncated: false, evidence: { run: { stdout_seen_bytes: 0 } } });
+  t.equal(large.judged!.tests![0]!.stdout_truncated, false, 'nothing was printed');
   const beside = `for n in range(30): open('a%d' % n, 'w').write('y' * 60000)
 open('out.txt', 'w').write('x' * 999)`;
   const full = await run('python', beside, {
@@ -399,6 +402,19 @@ raise SystemExit(3)`;
     ],
   );
   t.notOk(JSON.stringify(outcome.evidence).includes('png'), 'the evidence has no name of a file');
+});
+
+t.test('the files that are kept have 1 MiB together, also with one that is judged', async (t) => {
+  const code = `for n in range(5): open('a%d' % n, 'wb').write(b'y' * (300 << 10))
+open('out.txt', 'w').write('x')`;
+  const sizes = async (more: Partial<Judging>) => {
+    const outcome = await run('python', code, { judging: judging({ outputs: ['a*'], ...more }) });
+    return outcome.judged!.files!.map(({ path, bytes }) => [path, bytes.length >> 10]);
+  };
+  const three = [0, 1, 2].map((n) => [`a${n}`, 300]);
+  t.strictSame(await sizes({}), three);
+  t.strictSame(await sizes({ stdout_file: 'out.txt' }), three);
+  t.strictSame(await sizes({ stdout_file: 'none' }), three, 'nor is its place for another file');
 });
 
 t.test('as many files as a request can have, each as deep as a path can be', async (t) => {

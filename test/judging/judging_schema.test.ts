@@ -51,6 +51,9 @@ t.test('requests at every bound are accepted', async (t) => {
     {},
     { files: [] },
     { files: Array.from({ length: 64 }, (_, n) => file(`f${n}`)) },
+    // Only a folder would be in the way, and Python compiles nothing.
+    { language: 'cpp', files: [file('main'), file('a/main/b')] },
+    { files: [file('main/a')] },
     { files: [file('a/b.txt', 'x'.repeat(MiB - 3)), { path: 'a/c', content_base64: 'AP8B' }] },
     { tests: [{}] },
     { tests: Array.from({ length: 256 }, () => ({ stdin: '', expected_output: '1' })) },
@@ -135,6 +138,14 @@ t.test('every mistake is a line that names the item', async (t) => {
     [{ files: [file('main.py')] }, 'files[0].path is the same file as the source file'],
     [{ files: [file('a/b'), file('a')] }, 'files[1].path is also a folder of files[0].path'],
     [{ files: [file('a'), file('a/b')] }, 'files[1].path is within "a", which is files[0].path'],
+    [
+      { language: 'cpp', files: [file('main/a.h')] },
+      'files[0].path is within "main", which is the compiled program',
+    ],
+    [
+      { checker: program({ language: 'cpp', files: [file('x'), file('main/b/a.h')] }) },
+      'checker.files[1].path is within "main", which is the compiled program',
+    ],
     [{ tests: [] }, 'tests has no items'],
     [{ tests: {} }, 'tests must be a list of tests'],
     [{ tests: Array.from({ length: 257 }, () => ({})) }, 'tests has more than 256 items'],

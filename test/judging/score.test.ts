@@ -44,6 +44,21 @@ t.test('tests score what their group says, or the points of their checker', asyn
   t.strictSame(score(groups, 'r:AC r: r:'), ok(10), 'a test that was not run counts for nothing');
 });
 
+t.test(
+  'behind a rejected part of a group that breaks nothing counts, also if it was run',
+  async (t) => {
+    const any = { accepted_if: 'any', on_reject: 'break' } as const;
+    const groups = [group('r', null), group('a', 'r', any), group('b', 'r')];
+    t.strictSame(score(groups, 'a:WA a: a: b:AC'), ok(1), 'stop: first');
+    t.strictSame(score(groups, 'a:WA a:AC a:AC b:AC'), ok(1), 'stop: never');
+    t.strictSame(score(groups, 'a:AC a:WA a:AC b:AC'), ok(2));
+    const nested = [group('r', null, { on_reject: 'break' }), group('a', 'r'), group('b', 'r')];
+    t.strictSame(score(nested, 'a:AC a:WA a:AC b:AC'), ok(2));
+    const unscored = [nested[0]!, group('a', 'r', { unscored: true }), group('b', 'r')];
+    t.strictSame(score(unscored, 'a:WA b:AC'), score(unscored, 'a:WA b:'), 'a sample breaks, too');
+  },
+);
+
 t.test('groups add up, or take the least, the largest or the average', async (t) => {
   const groups = (aggregation: JudgedGroup['aggregation']) => [
     group('r', null),

@@ -55,8 +55,8 @@ export const domainMutants: readonly Mutant[] = [
     ],
     [
       'output goes before the signal of its kill',
-      "  { verdict: 'OLE', holds: (run, { limits }) => run.stdout_seen_bytes > limits.stdout_bytes },\n  { verdict: 'SIG', holds: (run) => run.signal !== null },\n",
-      "  { verdict: 'SIG', holds: (run) => run.signal !== null },\n  { verdict: 'OLE', holds: (run, { limits }) => run.stdout_seen_bytes > limits.stdout_bytes },\n",
+      "  { verdict: 'OLE', holds: outputExceeded },\n  { verdict: 'SIG', holds: (run) => run.signal !== null },\n",
+      "  { verdict: 'SIG', holds: (run) => run.signal !== null },\n  { verdict: 'OLE', holds: outputExceeded },\n",
     ],
     [
       'an exit code goes before the output',

@@ -241,16 +241,32 @@ t.test(
       'for its time': side('while True: pass', { limits: { cpu_ms: 100 } }),
     };
     const follows = shell('cat >/dev/null; exit 43', { limits: LONG });
+    const floods_then = shell('cat >/dev/null; exec cat /dev/zero', { limits: LONG });
     for (const [how, end] of Object.entries(dies))
       for (let round = 0; round < 5; round++) {
         const first = await sandbox.runPair(end, follows);
         t.equal(first.program_ended_first, true, how);
         t.match(first.interactor, { exit_code: 43 });
-        const second = await sandbox.runPair(follows, end);
+        const second = await sandbox.runPair(floods_then, end);
+        t.match(second.program, { killed_for: 'output' });
         t.equal(second.program_ended_first, false, `${how}, mirrored`);
       }
   },
 );
+
+t.test('an output that is closed early is not the end of its run', async (t) => {
+  const sleeps = side('time.sleep(60)', { limits: { ...LONG, wall_ms: 1_000 } });
+  const quiet = side('os.close(1)\nsys.stdin.read()\nsys.exit(43)', { limits: LONG });
+  const first = await sandbox.runPair(sleeps, quiet);
+  t.match(first, { program: { killed_for: 'wall' }, interactor: { exit_code: 43 } });
+  t.equal(first.program_ended_first, true, 'the interactor still ran');
+  const then_sleeps = side('os.close(1)\nsys.stdin.read()\ntime.sleep(60)', {
+    limits: { ...LONG, wall_ms: 4_000 },
+  });
+  const second = await sandbox.runPair(then_sleeps, READER);
+  t.match(second, { program: { killed_for: 'wall' }, interactor: { exit_code: 42 } });
+  t.equal(second.program_ended_first, false, 'the program still ran');
+});
 
 t.test('an output that is closed early is an end of input, and the run goes on', async (t) => {
   const quiet = side(

@@ -313,17 +313,21 @@ function folderErrors(program: Raw, prefix: string, more: readonly NamedPath[]):
     const at = `${prefix}files[${index}]`;
     if (typeof file['path'] === 'string') paths.push({ at: `${at}.path`, path: file['path'] });
   }
-  paths.push(...more);
-  const sound = paths.filter(({ path }) => pathProblem(path) === null);
-  for (const { at, message } of folderProblems(sound, sourceOf(program['language']))) {
+  const { source = null, artefact = null } = languageOf(program['language']) ?? {};
+  for (const { at, path } of paths) {
+    if (artefact === null || !path.startsWith(`${artefact}/`)) continue;
+    const message = `is within ${JSON.stringify(artefact)}, which is the compiled program`;
     errors.push({ path: at, message });
   }
+  paths.push(...more);
+  const sound = paths.filter(({ path }) => pathProblem(path) === null);
+  for (const { at, message } of folderProblems(sound, source)) errors.push({ path: at, message });
   return errors;
 }
 
-function sourceOf(language: unknown): string | null {
+function languageOf(language: unknown) {
   const name = typeof language === 'string' ? CANONICAL_NAMES.get(language) : undefined;
-  return (name && BY_NAME.get(name)?.source) || null;
+  return name === undefined ? undefined : BY_NAME.get(name);
 }
 
 /** Where the schema wants an object: it would accept a list as an object without names. */

@@ -46,7 +46,7 @@ export type GnuTools = {
   compile(sources: Sources, ...more: string[]): Command;
 };
 
-const ARTEFACT = 'main';
+export const ARTEFACT = 'main';
 /** The linker would hash the whole program, which takes a tenth of its time, and nothing asks for the id. */
 const NO_BUILD_ID = ['-Wl,--build-id=none'];
 
@@ -86,7 +86,7 @@ export async function probeGnu(
     compiler: {
       mounts: await compileMounts(executable, linker.name),
       artefact: ARTEFACT,
-      recipe: [version, linker.version, ...linked, ...libraries].join('\n'),
+      recipe: [version, linker.version, ...linked, ...OWN_HEADERS, ...libraries].join('\n'),
       limitMet: (_exit_code, said) => limitMet(said),
       open: (workshop) => open(tools, workshop),
     },
@@ -94,11 +94,16 @@ export async function probeGnu(
   return { found };
 }
 
-/** With other files, headers are found from the work folder, too, and not only from the folder of the file that includes. */
+/**
+ * With other files, headers are found from the work folder, too, and not only from the folder of the file that includes: for
+ * <names> after the system's, so that a file named `map` is no header of the library.
+ */
+const OWN_HEADERS = ['-iquote', '.', '-idirafter', '.'];
+
 function inputsOf({ main, others }: Sources, is_source: RegExp): string[] {
   const more = others.map(({ path }) => path).filter((path) => is_source.test(path));
   const paths = [main, ...more].map(asOperand);
-  return others.length === 0 ? paths : ['-I.', ...paths];
+  return others.length === 0 ? paths : [...OWN_HEADERS, ...paths];
 }
 
 /** A path that begins with one of these would be an option, or a file of options. */

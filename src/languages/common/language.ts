@@ -33,6 +33,8 @@ export type Language = RuntimeMemory & {
   readonly hello: string;
   /** What the source file is called in the box. */
   readonly source: string;
+  /** Of a compiled language: the file that a compile leaves in the work folder. No folder there can have its name. */
+  readonly artefact?: string;
   /** What problem packages call it in place of its name. */
   readonly package_codes?: readonly string[];
   /** All sources are compiled together, so a program of several need not say which is the main one. */

@@ -1,6 +1,7 @@
 /** C++, by g++, with precompiled headers. */
 import { BASE_ENVIRONMENT, WORK_FOLDER } from '../common/box.ts';
 import {
+  ARTEFACT,
   type GnuLanguage,
   type GnuTools,
   MOLD_PACKAGE,
@@ -51,6 +52,7 @@ export function createCpp(header_sets: readonly HeaderSet[]): Language {
     ],
     hello: '#include <iostream>\nint main() { std::cout << 6 * 7 << std::endl; }',
     source: gnu.source,
+    artefact: ARTEFACT,
     has_no_main_source: true,
     needs: NO_NEEDS,
     out_of_memory_words: ['std::bad_alloc'],

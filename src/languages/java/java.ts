@@ -65,6 +65,7 @@ export const language: Language = {
   ],
   hello: 'class Main { public static void main(String[] a) { System.out.println(6 * 7); } }',
   source: SOURCE,
+  artefact: ARTEFACT,
   needs: NEEDS,
   // Not "unable to create native thread": that is the process limit.
   out_of_memory_words: [
