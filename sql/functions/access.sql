@@ -77,7 +77,7 @@ begin
 end
 $$;
 
--- Gives a key one more secret. Its earlier secrets end after the grace period.
+-- Gives a key one more secret. The one before it ends after the grace period, and any older one now.
 create or replace function runledger.rotate_key(
   key uuid, digest bytea, grace interval, operator text default null, request_id text default null
 ) returns timestamptz

@@ -15,7 +15,7 @@ stop() {
 if ! command -v cc >/dev/null || [ ! -e /usr/include/stdio.h ]; then
   # So that a person asks once for all that is missing.
   "$root/src/local/toolchains.sh" languages
-  stop 'it has no C compiler to build the launcher: as an administrator, run apt-get install gcc libc6-dev'
+  stop 'it has no C compiler to build the launcher (see above); as an administrator, run apt-get install gcc libc6-dev'
 fi
 make --no-print-directory -s -C "$root/src/sandbox" || stop 'the launcher could not be built (see above)'
 # Degraded isolation counts, because `serve` falls back to it where that is safe, and says so.

@@ -53,8 +53,12 @@ if [ "$only" = languages ] || [ -z "$as_root" ] || ! command -v apt-get >/dev/nu
   exit 0
 fi
 
+# A fresh machine updates itself in its first minutes, and holds the lock meanwhile.
 apt() {
-  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null >"$log" 2>&1
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1
+}
+reason() {
+  grep -m1 '^E:' "$log" || tail -n 1 "$log"
 }
 available() {
   apt-cache show "$1" >/dev/null 2>&1
@@ -62,12 +66,12 @@ available() {
 log=$(mktemp) || exit 0
 trap 'rm -f "$log"' EXIT
 if [ -n "$missing" ]; then
-  echo "compilers: installing$missing (once, a few minutes) ..." >&2
-  apt update
+  echo "compilers: installing$missing (once, a few minutes; waits while this machine updates itself) ..." >&2
+  apt update || echo "the lists of packages could not be brought up to date: $(reason) (continuing)" >&2
   # One by one, so that a package that is not available does not prevent the others.
   for package in $missing; do
     apt install -y --no-install-recommends "$package" ||
-      echo "could not install $package: $(grep -m1 '^E:' "$log" || tail -n 1 "$log") (continuing without)" >&2
+      echo "could not install $package: $(reason) (continuing without)" >&2
   done
 fi
 # These only make things faster, and not every release has them.

@@ -225,7 +225,7 @@ export function createConsole(db: Db) {
       return row!.id;
     },
 
-    /** Returns the time at which the older secrets end. */
+    /** Returns the time at which the secret before ends. */
     async rotateKey(
       { session, request_id }: Asking,
       key: { id: string; secret_digest: Uint8Array; grace_ms: number },

@@ -31,7 +31,7 @@ export async function createKey(
   return row!.id;
 }
 
-/** Returns the time at which the older secrets end. */
+/** Returns the time at which the secret before ends. */
 export async function rotateKey(
   db: Db,
   key: { id: string; secret_digest: Uint8Array; grace_ms: number; operator?: string },

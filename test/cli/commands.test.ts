@@ -194,7 +194,10 @@ t.test('a key gets a second secret by rotation, and is revoked', async (t) => {
   const rotated = await runledger(['keys', 'rotate', created.id, '--grace', '30min'], env);
   t.match(rotated.stdout, KEY);
   t.not(rotated.stdout.trim(), created.key);
-  t.match(rotated.stderr, /older secrets .* end at 20/);
+  t.match(
+    rotated.stderr,
+    /^the secret before this one .* ends at 20.*; any older one has ended now$/m,
+  );
   const of = async () => JSON.parse((await runledger(['keys', 'list', '--json'], env)).stdout)[0];
   t.match(await of(), { id: created.id, secrets: 2, revoked_at: null });
   t.equal((await runledger(['keys', 'revoke', created.id], env)).status, 0);

@@ -27,7 +27,8 @@ const MEANING: Readonly<Record<EventType, string>> = {
   'account.created': 'An account was created, with its first key.',
   'tier.set': 'The limits of a tier were set.',
   'key.created': 'A key was created. digest: SHA-256 of its secret.',
-  'key.rotated': 'A key got another secret; the earlier ones end at others_expire_at.',
+  'key.rotated':
+    'A key got another secret; the one before it ends at others_expire_at, and any older one at once.',
   'key.revoked': 'A key was revoked.',
   'operator.created': 'A key to the console was made. digest: SHA-256 of its SHA-256.',
   'operator.revoked': 'That key was revoked, and its sessions ended.',

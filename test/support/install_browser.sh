@@ -15,7 +15,7 @@ fi
 [ -n "$as_root" ] && command -v apt-get >/dev/null 2>&1 || exit 0
 echo 'tests: installing chromium (once, about 100 MB) ...' >&2
 apt() {
-  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null >/dev/null 2>&1
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null >/dev/null 2>&1
 }
 apt update
 apt install -y --no-install-recommends chromium || true

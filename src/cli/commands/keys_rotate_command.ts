@@ -31,7 +31,9 @@ export const command: Command = {
       operator: operatorName(),
     });
     context.answer(context.json ? { id, key: secret, old_secrets_end: ends } : secret);
-    context.say(`the older secrets of key ${id} end at ${ends.toISOString()}`);
+    context.say(
+      `the secret before this one of key ${id} ends at ${ends.toISOString()}; any older one has ended now`,
+    );
     return 0;
   },
 };

@@ -11,7 +11,7 @@ const ACCOUNTS = '/accounts';
 const PATH = '/keys';
 const HOUR_MS = 3_600_000;
 
-/** How long the older secrets of a rotated key stay valid: by the name in the form. */
+/** How long the secret before stays valid when a key is rotated: by the name in the form. */
 const GRACES: Readonly<Record<string, { text: string; ms: number }>> = {
   none: { text: 'not at all: it has leaked', ms: 0 },
   hour: { text: 'for an hour', ms: HOUR_MS },
@@ -88,7 +88,7 @@ export const rotateKey: ConsoleCall = {
     const secret_digest = secretDigest(secret);
     const grace_ms = GRACES[grace]!.ms;
     const ends = await store.rotateKey(visit.asking, { id, secret_digest, grace_ms });
-    const more = html`<p>The older secrets of key <span class="id">${id}</span> end at ${time(ends.toISOString())} (UTC).</p>`;
+    const more = html`<p>The secret before this one of key <span class="id">${id}</span> ends at ${time(ends.toISOString())} (UTC). Any older one has ended now.</p>`;
     return shownOnce(visit, 'A new secret', secret, more);
   },
 };
