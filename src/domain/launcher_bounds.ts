@@ -9,3 +9,12 @@ export const MOST_SLOTS = LAUNCHER_SLOTS - 4;
 
 /** KEEP_BYTES_MAX in src/sandbox/wire.h: files of one run that are kept. */
 export const KEEP_BYTES_MAX = 48 * MiB;
+/** What they are, besides a file that is judged instead of standard output. */
+export const OUTPUTS_BYTES = 1 * MiB;
+
+/** LIMIT_CEILINGS in src/sandbox/wire.c. */
+export const MOST_PROCESSES = 4096;
+export const MOST_FILES = 65_536;
+
+/** FRAME_MAX in src/sandbox/wire.h: a request, with its files and its input. */
+export const FRAME_MAX = 16 * MiB;
