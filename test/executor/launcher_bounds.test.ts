@@ -3,7 +3,12 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
-import { KEEP_BYTES_MAX, LAUNCHER_SLOTS, MOST_SLOTS } from '../../src/domain/launcher_bounds.ts';
+import {
+  FRAME_MAX,
+  KEEP_BYTES_MAX,
+  LAUNCHER_SLOTS,
+  MOST_SLOTS,
+} from '../../src/domain/launcher_bounds.ts';
 import { MOST_RESIDENTS } from '../../src/languages/java/java.ts';
 import { slotsOf } from '../../src/processes/slots_of.ts';
 import { LAUNCHER } from './box.ts';
@@ -17,6 +22,7 @@ function inHeader(header: string, name: string): number {
 t.test('the bounds of the launcher are known to the worker', async (t) => {
   t.equal(LAUNCHER_SLOTS, inHeader('options.h', 'MAX_SLOTS'));
   t.equal(MOST_SLOTS + MOST_RESIDENTS, LAUNCHER_SLOTS);
+  t.equal(FRAME_MAX, inHeader('wire.h', 'FRAME_MAX'));
   t.equal(KEEP_BYTES_MAX, inHeader('wire.h', 'KEEP_BYTES_MAX'));
 });
 
