@@ -1,4 +1,5 @@
 /** Variables of the worker: languages, isolation, and a switch for each speed-up. */
+import { MOST_SLOTS } from '../domain/launcher_bounds.ts';
 import { BY_NAME, LANGUAGES, ON_BY_DEFAULT } from '../languages/common/registry.ts';
 import { bytes, choice, duration, list, onOff, whole } from './parsers.ts';
 import { GiB, HOUR, optional, path, row, SECOND, type Variable } from './variable.ts';
@@ -9,9 +10,9 @@ export const executor = {
     unit: 'words',
     reason: `the languages of this deployment, of ${[...BY_NAME.keys()].join(', ')}; any other is a 400`,
   }),
-  slots: optional('RUNLEDGER_SLOTS', whole(1, 1024), {
+  slots: optional('RUNLEDGER_SLOTS', whole(1, MOST_SLOTS), {
     unit: 'slots',
-    reason: 'programs that run at one time on this worker; one per core where not set',
+    reason: `programs that run at one time on this worker; one per core where not set, at most ${MOST_SLOTS}`,
   }),
   cpu_reserve_percent: row('RUNLEDGER_CPU_RESERVE_PERCENT', whole(0, 90), {
     default: '5',

@@ -6,6 +6,14 @@
  * to the launcher has it.
  */
 
+import {
+  FRAME_MAX,
+  KEEP_BYTES_MAX,
+  MOST_FILES,
+  MOST_PROCESSES,
+  OUTPUTS_BYTES,
+} from './launcher_bounds.ts';
+
 /** A canonical name of a language; `src/languages` says which there are, and the boundary checks it. */
 export type LanguageName = string;
 
@@ -105,7 +113,8 @@ export const LIMITS = {
     unit: 'bytes',
     default: 1 * MiB,
     variable: 'RUNLEDGER_LIMITS_STDOUT',
-    range: [0, 64 * MiB],
+    // As much is kept of a file that is judged instead.
+    range: [0, KEEP_BYTES_MAX - OUTPUTS_BYTES],
     request: {
       name: 'output',
       stored: 'output_bytes',
@@ -126,7 +135,7 @@ export const LIMITS = {
     unit: 'count',
     default: 64,
     variable: 'RUNLEDGER_LIMITS_PROCESSES',
-    range: [1, 4096],
+    range: [1, MOST_PROCESSES],
     counts: 'processes and threads',
     request: {
       name: 'processes',
@@ -142,14 +151,16 @@ export const LIMITS = {
     unit: 'bytes',
     default: 64 * MiB,
     variable: 'RUNLEDGER_LIMITS_DISK',
-    range: [64 * KiB, 64 * GiB],
+    // The files of any request fit: those of one frame, each in pages of its own.
+    range: [FRAME_MAX + MiB, 64 * GiB],
     reason: 'the work folder and /tmp together; charged to the memory of the run',
   },
   inodes: {
     unit: 'count',
     default: 4_096,
     variable: 'RUNLEDGER_LIMITS_INODES',
-    range: [16, 10_000_000],
+    // A request can have 64 files with 15 folders each, and stdin_file; a checker's box has what passes left, too.
+    range: [2_048, 10_000_000],
     counts: 'files',
     reason: 'the work folder and /tmp together',
   },
@@ -158,7 +169,7 @@ export const LIMITS = {
     unit: 'count',
     default: 64,
     variable: 'RUNLEDGER_LIMITS_FILES',
-    range: [8, 65_536],
+    range: [8, MOST_FILES],
     counts: 'open files',
     reason:
       'of each process; a request for more than the default `processes` gets fewer for each, so that in all there are no more',
@@ -329,6 +340,8 @@ export function limitsFor(
   limits.stack_bytes = Math.max(limits.stack_bytes, needs.least_stack_bytes);
   limits.stack_bytes = Math.min(limits.stack_bytes, limits.memory_bytes);
   limits.processes = Math.max(limits.processes, needs.least_processes);
+  limits.processes = Math.min(limits.processes, MOST_PROCESSES);
+  limits.files = Math.min(limits.files, MOST_FILES);
   return limits;
 }
 

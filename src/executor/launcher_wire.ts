@@ -4,6 +4,7 @@
  */
 
 import { isUtf8 } from 'node:buffer';
+import { FRAME_MAX } from '../domain/launcher_bounds.ts';
 import type { RunLimits } from '../domain/limits.ts';
 import type { BoxReport, KilledFor } from '../domain/result.ts';
 
@@ -122,7 +123,6 @@ const LEFT = { file: 1, refused: 2, output: 3, input: 4 } as const;
 const LEFT_HEAD = 9;
 
 const HEAD = 9;
-export const FRAME_MAX = 16 * 1024 * 1024;
 const REPORT_HEAD = 124;
 const NEVER = 0xffff_ffff_ffff_ffffn;
 /** The positions of `enum ending` in src/sandbox/slot_record.h. By the type, no reason can be forgotten. */

@@ -3,7 +3,8 @@
  *
  * There is one launcher process at a time, reached over an inherited socket; `sandbox/main.c` describes
  * it. At most two requests per slot are sent, one running and one behind it, so that a slot never waits
- * for this process. The others wait here.
+ * for this process. The others wait here. So do those beyond what the launcher's queue holds: a frame of the largest size for
+ * each slot.
  *
  * The two runs of a pair are sent together, and the launcher starts both at once. A request is sent after those that came
  * before it, so that a pair, which needs more room, is not overtaken for ever.
@@ -18,6 +19,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { FRAME_MAX } from '../domain/launcher_bounds.ts';
 import { BoxStream } from './box_stream.ts';
 import {
   type BoxRequest,
@@ -49,6 +51,8 @@ export type { Isolation, IsolationKind, Profile, SandboxOptions } from './sandbo
 type Job = {
   id: number;
   stream: BoxStream | null;
+  /** of its frame, once it is sent; 0 for the second run of a pair */
+  sent_bytes: number;
   resolve: (value: Ended) => void;
   reject: (error: Error) => void;
 };
@@ -89,6 +93,8 @@ export class Sandbox {
   /** Who waits for answers about a run that goes on, in the order of their questions. */
   readonly #asking = new Map<number, ((payload: Buffer | null) => void)[]>();
   #streamsSent = 0;
+  /** of the runs */
+  #bytesSent = 0;
   #deadlineUs = 0;
   #closed = false;
   readonly #closing = new AbortController();
@@ -199,7 +205,7 @@ export class Sandbox {
     const id = this.#nextId;
     this.#nextId = id === 0xffff_fffe ? 1 : id + 1;
     const { promise, resolve, reject } = Promise.withResolvers<Ended>();
-    const job = { id, stream, resolve, reject };
+    const job = { id, stream, sent_bytes: 0, resolve, reject };
     if (signal === undefined || signal.aborted) return { job, ended: promise };
     const onAbort = () => this.#cancel(id, signal);
     signal.addEventListener('abort', onAbort, { once: true });
@@ -229,8 +235,10 @@ export class Sandbox {
     };
     for (let at = 0; at < this.#waiting.length; ) {
       const order = this.#waiting[at]!;
-      const kind = order.jobs[0]!.stream === null ? 'runs' : 'streams';
-      if (room[kind] < order.jobs.length) {
+      const [first] = order.jobs as [Job];
+      const kind = first.stream === null ? 'runs' : 'streams';
+      const fits = kind === 'streams' || this.#bytesSent + order.frame.length <= slots * FRAME_MAX;
+      if (room[kind] < order.jobs.length || !fits) {
         room[kind] = 0;
         at++;
         continue;
@@ -239,6 +247,7 @@ export class Sandbox {
       this.#waiting.splice(at, 1);
       for (const job of order.jobs) this.#sent.set(job.id, job);
       if (kind === 'streams') this.#streamsSent++;
+      else this.#bytesSent += first.sent_bytes = order.frame.length;
       this.#write(order.frame);
     }
   }
@@ -294,6 +303,7 @@ export class Sandbox {
   #finish(job: Job | undefined): Job | undefined {
     if (job === undefined || !this.#sent.delete(job.id)) return undefined;
     if (job.stream !== null) this.#streamsSent--;
+    this.#bytesSent -= job.sent_bytes;
     for (const resolve of this.#asking.get(job.id) ?? []) resolve(null);
     this.#asking.delete(job.id);
     this.#dispatch();

@@ -1,6 +1,5 @@
 /** Opens the executor of this machine: its toolchains, its launcher, its compile cache. The worker and `doctor` use it. */
 import { existsSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type Config, languageSwitches } from '../config.ts';
 import { policyFrom } from '../domain/limits.ts';
@@ -15,6 +14,7 @@ import { findToolchains, switchReader, type Toolchains } from '../languages/comm
 import type { Log } from '../log.ts';
 import type { Executor } from '../queue/worker.ts';
 import { CannotRun, launcherOf } from './process.ts';
+import { slotsOf } from './slots_of.ts';
 
 /** Two programs that talk to each other run at the same time, also on a worker for one execution at a time. */
 const PAIR_SLOTS = 2;
@@ -43,7 +43,7 @@ export async function openExecutor(
     fetch,
   });
   const switches = languageSwitches(config);
-  const slots = config.slots ?? availableParallelism();
+  const slots = slotsOf(config, log);
   const box_slots = Math.max(slots, PAIR_SLOTS);
   const profiles = await profilesFor(toolchains, box_slots);
   const shared = sharedIn(toolchains, profiles);

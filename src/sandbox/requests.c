@@ -23,7 +23,6 @@
 
 enum {
   QUEUE_MAX = 1024,
-  QUEUE_BYTES_MAX = 64 * 1024 * 1024,
   SPARE_BYTES = 64 * 1024,
 };
 
@@ -50,7 +49,7 @@ static struct queued *queue;
 /* Of the last small request that waited. The next one then needs no system call and no new page. */
 static struct buffer spare;
 static unsigned queue_length;
-static size_t queue_bytes;
+static size_t queue_bytes, queue_bytes_max;
 static struct request parsed;
 static uint64_t deadline_us; /* 0: there is none */
 static bool deadline_passed;
@@ -65,6 +64,8 @@ static void cancel(uint32_t id);
 void requests_open(const struct options *chosen) {
   int socket = chosen->socket;
   options = chosen;
+  /* The worker sends no more: any request that a slot could have started at once can wait for it. */
+  queue_bytes_max = (size_t)FRAME_MAX * (chosen->slots + chosen->stream_slots);
   socket_to_worker = socket;
   must(fcntl(socket, F_SETFL, O_NONBLOCK), "find the worker's socket");
   must(fcntl(socket, F_SETFD, FD_CLOEXEC), "protect the worker's socket");
@@ -143,7 +144,7 @@ static void take_order(struct order *order) {
   const size_t length = order->lengths[0] + order->lengths[1];
   struct queued *item = calloc(1, sizeof *item);
   if (item) item->payload = spare, spare = (struct buffer){0};
-  bool kept = item && queue_length < QUEUE_MAX && queue_bytes + length <= QUEUE_BYTES_MAX && buffer_reserve(&item->payload, length);
+  bool kept = item && queue_length < QUEUE_MAX && queue_bytes + length <= queue_bytes_max && buffer_reserve(&item->payload, length);
   for (unsigned i = 0; i < order->runs && kept; i++) kept = buffer_append(&item->payload, order->payloads[i], order->lengths[i]);
   if (!kept) {
     if (item) put_away(&item->payload);

@@ -94,7 +94,11 @@ static const struct clause MMAP[] = {
     {{BITS(2, PROT_WRITE), BITS(3, MAP_ANONYMOUS)}, ASK | ENOMEM},
 };
 static const struct clause MREMAP[] = {{{BELOW_4_GIB(2)}, ALLOW}};
-static const struct clause MEMFD[] = {{{BITS(1, MFD_HUGETLB)}, EINVAL}};
+/*
+ * Only files that can never be executed. They would be the only ones that a program can write and execute: the kernel starts
+ * modprobe on the host, as root and charged to nobody, for each file whose format it does not know.
+ */
+static const struct clause MEMFD[] = {{{BITS(1, MFD_HUGETLB)}, EINVAL}, {{BITS(1, 8 /* MFD_NOEXEC_SEAL */)}, ALLOW}};
 static const struct clause SHMGET[] = {{{BITS(2, SHM_HUGETLB)}, EPERM}};
 
 /*
@@ -218,7 +222,7 @@ static const struct rule ROWS[] = {
     JUDGED(mmap, MMAP, ALLOW), ALLOWED(munmap), ALLOWED(mprotect),
     JUDGED(mremap, MREMAP, ASK | ENOMEM), ALLOWED(brk),
     JUDGED(madvise, MADVISE, EINVAL), JUDGED(msync, MSYNC, ALLOW), ALLOWED(mlock), ALLOWED(mlock2), ALLOWED(munlock),
-    ALLOWED(mlockall), ALLOWED(munlockall), JUDGED(memfd_create, MEMFD, ALLOW),
+    ALLOWED(mlockall), ALLOWED(munlockall), JUDGED(memfd_create, MEMFD, ENOSYS),
     /* Processes and threads: only those of its own pid namespace exist. */
     JUDGED(clone, CLONE, ALLOW), ALLOWED(execve), ALLOWED(execveat), ALLOWED(exit), ALLOWED(exit_group),
     ALLOWED(wait4), ALLOWED(waitid), ALLOWED(tkill), ALLOWED(tgkill), ALLOWED(rt_sigqueueinfo),

@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, languageSwitches } from '../../config.ts';
 import { BUILD_REMEDY, notBuilt, probeIsolation } from '../../executor/probe.ts';
@@ -15,6 +15,7 @@ import { createLog } from '../../log.ts';
 import { openExecutor } from '../../processes/open_executor.ts';
 import { runsOwnCodeOnly } from '../../processes/own_code.ts';
 import { CannotRun, launcherOf } from '../../processes/process.ts';
+import { slotsOf } from '../../processes/slots_of.ts';
 import type { Executor } from '../../queue/worker.ts';
 import { type Check, type Finding, fail, ok, warn } from './finding.ts';
 
@@ -65,7 +66,7 @@ function isolationFinding({ kind, degraded, missing }: Isolation): Finding {
 
 /** The memory that all slots together may use, against the memory that is free. */
 function slotsFinding(config: Config): Finding {
-  const slots = config.slots ?? availableParallelism();
+  const slots = slotsOf(config);
   const free = process.availableMemory();
   const each = config.limits_memory_bytes;
   const found = `${slots}, with ${gib(free)} of memory free; ${gib(slots * each)} at the default limit`;

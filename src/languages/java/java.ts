@@ -31,7 +31,7 @@ const ARTEFACT = 'program.jar';
 const OLDEST = 17;
 const RESIDENT = 'java_compiler';
 /** Each takes about 150 MB and a box of its own. */
-const MOST_RESIDENTS = 4;
+export const MOST_RESIDENTS = 4;
 
 const MiB = 1024 * 1024;
 

@@ -107,6 +107,14 @@ const rows: readonly Row[] = [
   ['perf', 'perf', 'clocks_honest', BOTH, 'count processor events, even its own', FILTER],
   ['userfaultfd', 'userfaults', 'memory_honest', BOTH, 'block the kernel in a page fault', FILTER],
   [
+    'files in memory that run',
+    'memory_executed',
+    'memory_shared',
+    BOTH,
+    'execute a file that it wrote, for whose format the kernel would start modprobe on the host',
+    'the filter allows only files in memory that can never be executed, and its input is such a file',
+  ],
+  [
     'memfd_secret',
     'secret_memory',
     'memory_honest',

@@ -77,6 +77,21 @@ def secret_memory():
 def personality_any():
     must_fail('personality', syscall, 135, 0x0040000)
 
+def memory_executed():
+    must_fail('a file in memory', os.memfd_create, 'run')
+    for path in 0, '/proc/self/fd/0':
+        try:
+            os.execve(path, ['x'], {})
+        except OSError as error:
+            # ENOEXEC: the kernel has looked for a format.
+            say(f'{"DENIED" if error.errno == errno.EACCES else "ESCAPED"} its input {name_of(error)}')
+
+def memory_shared():
+    import mmap, tempfile
+    works('its input', lambda: os.read(0, 8) == b'')
+    works('a file without a name', lambda: tempfile.TemporaryFile().write(b'x') == 1)
+    works('shared memory', lambda: mmap.mmap(-1, 4096).write(b'x') == 1)
+
 def memory_honest():
     import mmap
     works('mmap', lambda: mmap.mmap(-1, 8192).write(b'x') == 1)

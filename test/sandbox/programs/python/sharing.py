@@ -187,7 +187,7 @@ def descriptor_passed():
 def sockets_kept():
     import socket
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    memory = os.memfd_create('kept')
+    memory = os.open('/tmp', os.O_TMPFILE | os.O_RDWR, 0o600)
     os.write(memory, b'x' * (32 << 20))
     listener = socket.socket(socket.AF_UNIX)
     listener.bind('\0kept')
