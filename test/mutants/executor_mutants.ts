@@ -178,7 +178,7 @@ export const executorMutants: readonly Mutant[] = [
     ['a test may have no score of its own', "group?.points === 'required'", 'false'],
     [
       'only what ended well is judged',
-      'if (judge === null || !endedWell(order, report))',
+      'if (judge === null || !endedWell(order, ended))',
       'if (judge === null)',
     ],
     [
