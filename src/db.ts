@@ -25,7 +25,7 @@ export type DbOptions = {
    */
   readonly idle_s?: number;
   /**
-   * It reads what it is sent. While the server cannot send an answer, its session keeps its locks: it ends after five seconds of
+   * It reads what it is sent. While the server cannot send an answer, its session keeps its locks: it ends after 20 seconds of
    * that. Others may write what they read to a slow disk.
    */
   readonly reads_promptly?: boolean;
@@ -64,7 +64,7 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
     connection: {
       application_name: options.name,
       ...(pooled ? {} : STARTUP),
-      ...(options.reads_promptly && !pooled ? { tcp_user_timeout: SILENT_MS } : {}),
+      ...(options.reads_promptly && !pooled ? { tcp_user_timeout: UNREAD_MS } : {}),
       ...(options.unpinned ? {} : pooled ? PINNED_BEHIND_POOLER : PINNED),
     } as Record<string, string | number>,
   }) as unknown as Db;
@@ -111,13 +111,18 @@ export type Sockets = {
    * an hour: ends those that receive nothing from now on. One that was merely idle is opened again when it is needed.
    */
   endSilent(): void;
-  /** Does work that waits for them. Meanwhile those that receive nothing for so long are ended, and the work fails. */
+  /**
+   * Does work that waits for them. Meanwhile those that send and receive nothing for so long are ended, and the work fails. Not behind
+   * a pooler for statements that may wait for a lock: their sessions would go on waiting, and each try would leave one more.
+   */
   unlessSilent: Guard;
 };
 
 /** As long as a request waits for a statement. */
 const SILENT_MS = 5_000;
 const LOOK_MS = 500;
+/** Longer than the keepalives below take: with this, they alone would end a connection whose first probe is lost. */
+const UNREAD_MS = 20_000;
 
 export function createSockets(): Sockets {
   const open = new Set<Socket>();
@@ -142,7 +147,8 @@ export function createSockets(): Sockets {
       const look = () => {
         const now_ms = performance.now();
         for (const socket of open) {
-          const { bytesRead: bytes } = socket;
+          // A large statement may take long to be sent.
+          const bytes = socket.bytesRead + socket.bytesWritten - socket.writableLength;
           const last = heard.get(socket);
           if (last?.bytes !== bytes) heard.set(socket, { bytes, at_ms: now_ms });
           else if (now_ms - last.at_ms >= SILENT_MS) socket.destroy();

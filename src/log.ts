@@ -1,3 +1,4 @@
+import { writeSync } from 'node:fs';
 import { type Logger, pino, stdSerializers } from 'pino';
 
 export type Log = Logger;
@@ -25,16 +26,59 @@ type LogOptions = { level: string; process: string; to?: 'stdout' | 'stderr' };
 
 /** What of a log is kept while it cannot be written, as on a full disk. More is lost: the process goes on. */
 const KEPT_BYTES = 1_048_576;
+const AGAIN_MS = 1_000;
+/** A pipe that is full is emptied soon, or its reader hangs. */
+const FULL_PIPE = { pause_ms: 10, tries: 100 };
+
+/** Synchronous, so that a line written just before an exit is not lost. */
+function linesTo(fd: number): { write(line: string): void } {
+  let kept = Buffer.alloc(0);
+  let lost = 0;
+  let again: NodeJS.Timeout | null = null;
+
+  function writeKept(): void {
+    for (let tries = FULL_PIPE.tries; kept.length > 0; ) {
+      try {
+        kept = kept.subarray(writeSync(fd, kept));
+      } catch (error) {
+        const is_full = (error as NodeJS.ErrnoException).code === 'EAGAIN';
+        if (!is_full || tries-- === 0) return;
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, FULL_PIPE.pause_ms);
+      }
+    }
+  }
+
+  function add(line: string): void {
+    const bytes = Buffer.from(line);
+    if (kept.length + bytes.length > KEPT_BYTES) lost += 1;
+    else kept = kept.length === 0 ? bytes : Buffer.concat([kept, bytes]);
+  }
+
+  function tryAgain(): void {
+    again = null;
+    writeKept();
+    if (kept.length === 0 && lost > 0) {
+      add(
+        `${JSON.stringify({ level: 'warn', time: new Date().toISOString(), lost, msg: LOST })}\n`,
+      );
+      lost = 0;
+      writeKept();
+    }
+    if (kept.length > 0) again = setTimeout(tryAgain, AGAIN_MS).unref();
+  }
+
+  return {
+    write(line) {
+      add(line);
+      if (again === null) tryAgain();
+    },
+  };
+}
+
+const LOST = 'lines of this log were lost while it could not be written';
 
 /** Writes one JSON object a line. stdout is where platforms collect logs; stderr is for processes that print answers. */
 export function createLog(options: LogOptions): Log {
-  const destination = pino.destination({
-    dest: options.to === 'stderr' ? 2 : 1,
-    // Synchronous, so that a line written just before an exit is not lost.
-    sync: true,
-    maxLength: KEPT_BYTES,
-  });
-  destination.on('error', () => {});
   return pino(
     {
       level: options.level,
@@ -44,6 +88,6 @@ export function createLog(options: LogOptions): Log {
       serializers: { err: errorFacts },
       redact: { paths: SECRETS, censor: '(secret)' },
     },
-    destination,
+    linesTo(options.to === 'stderr' ? 2 : 1),
   );
 }

@@ -1,8 +1,8 @@
 /** What of an error is logged. */
 import { spawnSync } from 'node:child_process';
-import { openSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { errorFacts } from '../src/log.ts';
 
 const coded = (code: string) => Object.assign(new Error('why'), { code });
@@ -17,15 +17,51 @@ t.test('what may be a mistake of this program has its stack', async (t) => {
     t.match(errorFacts(error), { message: 'why', stack: /log\.test/ });
 });
 
-t.test('a log that cannot be written does not end its process', (t) => {
+function logged(t: Test, script: string, to: string, before = '') {
   const module = JSON.stringify(join(import.meta.dirname, '../src/log.ts'));
-  const script = `import(${module}).then(({ createLog }) => {
+  const whole = `import(${module}).then(async ({ createLog }) => {
     const log = createLog({ level: 'info', process: 'web' });
-    for (let line = 0; line < 3; line++) log.info('a line');
-    setTimeout(() => process.exit(42), 50);
+    ${script}
   })`;
-  const stdio = ['ignore', openSync('/dev/full', 'w'), 'pipe'] as const;
-  const { status, stderr } = spawnSync(process.execPath, ['-e', script], { stdio: [...stdio] });
-  t.equal(status, 42, String(stderr));
+  const command = `${before} exec "$0" -e "$1" >> ${to}`;
+  const ran = spawnSync('sh', ['-c', command, process.execPath, whole], { timeout: 60_000 });
+  t.equal(ran.status, 42, String(ran.stderr));
+}
+
+t.test('a log that cannot be written does not end its process, nor keep it', (t) => {
+  logged(
+    t,
+    `for (let line = 0; line < 3; line++) log.info('a line');
+    log.fatal('the last line');
+    setTimeout(() => process.exit(42), 50);`,
+    '/dev/full',
+  );
+  t.end();
+});
+
+t.test('what was kept is written when there is room, with the number of lost lines', (t) => {
+  const folder = t.testdir();
+  const file = join(folder, 'log');
+  // A file may not exceed what `ulimit` says, until the limit is raised.
+  logged(
+    t,
+    `process.on('SIGXFSZ', () => {});
+    for (let line = 0; line < 3_000; line++) log.info({ line, text: 'x'.repeat(1_000) });
+    require('node:child_process').execFileSync('prlimit', ['--pid', String(process.pid), '--fsize=100000000']);
+    const end = () => /"lost":/.test(require('node:fs').readFileSync(${JSON.stringify(file)}, 'utf8'));
+    while (!end()) await new Promise((wake) => setTimeout(wake, 100));
+    process.exit(42);`,
+    file,
+    'ulimit -S -f 100;',
+  );
+  const lines = readFileSync(file, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  const { lost } = lines.pop();
+  t.same(
+    lines.map(({ line }) => line),
+    Array.from({ length: 3_000 - lost }, (_, n) => n),
+  );
   t.end();
 });

@@ -80,8 +80,8 @@ begin
     moved := progress.round - progress.round_base;
     update queue_state set round_base = round_base + moved;
     for j in
-      select j.priority, array_agg(j.id) as ids from graphile_worker._private_jobs j
-      where j.is_available = true and j.priority >= least_execution_priority() group by j.priority
+      select w.priority, array_agg(w.id) as ids from graphile_worker._private_jobs w
+      where w.is_available = true and w.priority >= least_execution_priority() group by w.priority
     loop
       perform graphile_worker.reschedule_jobs(lock_jobs(j.ids), priority => greatest(j.priority - moved, least_execution_priority())::integer);
     end loop;

@@ -18,7 +18,7 @@
 -- every heartbeat, but it also ends this connection. So a free lock proves that a connection ended by itself only if the
 -- consumer was seen alive after this connection began, and silence only if this connection is older than the silence.
 -- A clock that was set shows as a gap between two looks, which come each half second: the witness begins again then. A heartbeat
--- of a later time than now is from before the clock was set back, and says nothing.
+-- of a much later time than now is from before the clock was set back, and says nothing.
 -- And the time of a heartbeat counts only if this server has stored it since the server started: after a failover, the time
 -- is from another machine's clock.
 create or replace function runledger.sweep(
@@ -54,7 +54,7 @@ begin
   loop
     reason := null;
     lock_was_lost := p.is_of_this_start and p.locked and not p.lock_is_held and p.heartbeat_at > witness_since;
-    if (case when p.is_of_this_start and p.heartbeat_at <= now_at then greatest(p.heartbeat_at, witness_since) else witness_since end)
+    if (case when p.is_of_this_start and p.heartbeat_at <= now_at + stale_after then greatest(p.heartbeat_at, witness_since) else witness_since end)
        < now_at - stale_after then
       reason := case when not p.is_of_this_start then 'database_away' when lock_was_lost then 'worker_died' else 'worker_silent' end;
     elsif lock_was_lost and p.lock_key = any (dead) then
@@ -64,15 +64,15 @@ begin
     end if;
     continue when reason is null;
     -- A heartbeat that arrived after the select above was acknowledged, or will be: its launcher runs programs again.
-    -- A session that cannot send its answer holds the row: it must not keep the others from being found.
+    -- What is locked waits for the next look: this connection must answer in time, and what it has set must be kept.
     begin
-      perform from consumers l where l.id = p.id and l.ended_at is null and l.heartbeat_at = p.heartbeat_at for update;
+      perform from consumers l where l.id = p.id and l.ended_at is null and l.heartbeat_at = p.heartbeat_at for update skip locked;
       continue when not found;
+      executions := retire_consumer(p.id, reason, jsonb_build_object('host', p.host, 'heartbeat_at', p.heartbeat_at,
+        'lock_held', p.lock_is_held, 'process_ended', p.lock_key = any (dead), 'found_at', now_at));
     exception when lock_not_available then
-      continue;
+      exit;
     end;
-    executions := retire_consumer(p.id, reason, jsonb_build_object('host', p.host, 'heartbeat_at', p.heartbeat_at,
-      'lock_held', p.lock_is_held, 'process_ended', p.lock_key = any (dead), 'found_at', now_at));
     consumer := p.id;
     return;
   end loop;

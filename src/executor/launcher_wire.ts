@@ -59,8 +59,8 @@ export type PairReport = {
   program: RunReport;
   interactor: RunReport;
   /**
-   * A run that was ended counts from the decision. One that ended by itself counts from the end of its output, if that came
-   * first. So what a run does because its partner ended is never earlier than the partner's end.
+   * A program that was ended counts from the decision, and one that ended by itself from the end of its output, if that came
+   * shortly before. An interactor counts from the end of its process: run_report.c says why.
    */
   program_ended_first: boolean;
   /** see `renderTranscript` */

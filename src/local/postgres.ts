@@ -197,6 +197,8 @@ function afterOurDeath(
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
     cwd: '/',
+    // Its user may read its environment, and PostgreSQL may not have our secrets.
+    env: { PATH: process.env['PATH'] },
     ...(uid !== null && { uid, gid: uid }),
   });
   shell.unref();
@@ -369,7 +371,8 @@ async function workingFolder(pid: number, data_dir: string): Promise<string | nu
   const { uid } = await stat(data_dir);
   if (process.getuid!() !== 0 || uid === 0) return null;
   const [setpriv, ...rest] = [...asUid(uid), 'readlink', '-n', link];
-  return promisify(execFile)(setpriv!, rest, { cwd: '/' }).then(
+  const env = { PATH: process.env['PATH'] };
+  return promisify(execFile)(setpriv!, rest, { cwd: '/', env }).then(
     ({ stdout }) => stdout,
     () => null,
   );
@@ -444,6 +447,7 @@ async function ready(
   failed.catch(() => {});
   const began = performance.now();
   let line_at = began + RECOVERY_LINE_MS;
+  let until = began + START_TIMEOUT_MS;
   while (child.exitCode === null && child.signalCode === null) {
     signal?.throwIfAborted();
     const lines = await statusLines(data_dir);
@@ -451,7 +455,8 @@ async function ready(
     if (state === 'ready') return;
     const now = performance.now();
     // Killed, it would begin again from the start.
-    if (state !== 'starting' && now - began > START_TIMEOUT_MS) break;
+    if (state === 'starting') until = now + START_TIMEOUT_MS;
+    if (now > until) break;
     if (state === 'starting' && now > line_at) {
       say?.(`PostgreSQL recovers after a crash, for ${Math.round((now - began) / 1000)} s: wait`);
       line_at = now + RECOVERY_LINE_MS;

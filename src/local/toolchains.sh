@@ -67,7 +67,13 @@ log=$(mktemp) || exit 0
 trap 'rm -f "$log"' EXIT
 if [ -n "$missing" ]; then
   echo "compilers: installing$missing (once, a few minutes; waits while this machine updates itself) ..." >&2
-  apt update || echo "the lists of packages could not be brought up to date: $(reason) (continuing)" >&2
+  # Its lock is another one, which apt does not wait for.
+  tries=60
+  until apt update || [ $tries = 0 ] || ! grep -q 'Could not get lock' "$log"; do
+    tries=$((tries - 1))
+    sleep 5
+  done
+  grep -q '^E:' "$log" && echo "the lists of packages could not be brought up to date: $(reason) (continuing)" >&2
   # One by one, so that a package that is not available does not prevent the others.
   for package in $missing; do
     apt install -y --no-install-recommends "$package" ||

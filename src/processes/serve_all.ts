@@ -1,6 +1,6 @@
 /**
  * `./runledger serve`: everything on one machine. It finds out whether programs can run here, starts PostgreSQL (unless
- * DATABASE_URL is set), migrates the schema, creates the first key, and runs web and worker as child processes. It stops
+ * DATABASE_URL is set), migrates the schema, runs web and worker as child processes, and creates the first key. It stops
  * them in reverse order: web and worker together, then PostgreSQL.
  */
 import { join, resolve } from 'node:path';
@@ -83,8 +83,8 @@ export async function serve(say: Print, answer: Print): Promise<number> {
     // Without web there is nothing to serve. Without a worker submissions wait, and the worker has said why.
     const [web] = await unlessStopped(Promise.all(children.map((child) => child.first)));
     if (web!.kind === 'ended') return 1;
-    // Only now: a start that ends early would store a key that nobody has seen.
-    const key = await unlessStopped(withOwner(config, url, (db) => firstKey(config, db)));
+    // Only now, and to its end: a start that ends early would store a key that nobody has seen.
+    const key = await withOwner(config, url, (db) => firstKey(config, db));
     introduce(config, web!.address!, key, answer);
     giveBackMemory();
     say(`stopping (${await stopped})`);

@@ -79,7 +79,8 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     db,
     submitting,
     asking,
-    sockets,
+    // With few connections, chores use the same ones.
+    ...(!address.pooled && shares.maintenance > 0 && { sockets }),
     replica,
     large_records,
     webhooks,

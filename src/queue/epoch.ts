@@ -131,6 +131,7 @@ export function openExecutionEpoch(
       ...(sockets && { sockets }),
     });
   const [ends, fetches] = [createSockets(), createSockets()];
+  const pooled = typeof address !== 'string' && address.pooled;
   const [db, ending, fetching] = [
     open(connections.statements),
     open(connections.ends, ends),
@@ -138,7 +139,7 @@ export function openExecutionEpoch(
   ];
   const executions = createExecutions(db, ending, consumer_id, {
     backlog: options.backlog,
-    guard: ends.unlessSilent,
+    ...(!pooled && { guard: ends.unlessSilent }),
   });
   const finishing = createBatcher<FetchedJob, void>({
     max_items: FINISH_BATCH,

@@ -310,6 +310,14 @@ const CLOSED_OUTPUTS: Case[] = [
     expected: /^IE: the interactor exited with 1/,
   },
   {
+    title:
+      'a program that closes its output, and runs out of memory when its interactor has failed',
+    program:
+      'import os, sys, time\nos.close(1)\nsys.stdin.read()\ntime.sleep(0.1)\nx = b"x" * 2**30',
+    judging: talks('sys.exit(42 if sys.stdin.readline() else 1)'),
+    expected: /^IE: the interactor exited with 1/,
+  },
+  {
     title: 'an honest interactor that closes its output',
     judging: talks(`${CLOSES}sys.exit(42 if sys.stdin.readline() == '5\\n' else 43)`),
     expected: /^AC: /,

@@ -39,21 +39,30 @@ t.test('C++: sources of every ending, and names that look like options', async (
   t.match(await outcomeOf('cpp', code, files), { verdict: 'AC', stdout: '1111\n' });
 });
 
-t.test('C and C++: a file never takes the place of a header of the system', async (t) => {
-  const code = `#include <map>\n#include <own.h>\n#include "deep/a.h"\n#include <iostream>
-int main() { std::map<int, int> m{{OWN, A}}; std::cout << m.begin()->second << MAP << "\\n"; }`;
+t.test('C and C++: a file takes the place of no header of the system', async (t) => {
+  const code = `#include <map>\n#include <own.h>\n#include <iostream>
+int main() { std::map<int, int> m{{OWN, 4}}; std::cout << m.begin()->second << MAP << "\\n"; }`;
   const files = {
     map: '1 2 3 a map of the world',
     iostream: 'a picture',
-    'own.h': '#define OWN 1\n#include "map.h"',
-    'map.h': '#define MAP 2',
-    'deep/a.h': '#include "deep/b.h"',
-    'deep/b.h': '#define A 4',
+    'own.h': '#define OWN 1\n#include "search.h"',
+    'search.h': '#define MAP 2',
   };
   t.match(await outcomeOf('cpp', code, files), { verdict: 'AC', stdout: '42\n' });
   const c = '#include <stdio.h>\n#include "string.h"\nint main(void) { puts(TEXT); }';
   const own = { 'string.h': '#define TEXT "own"', 'stdio.h': 'no C' };
   t.match(await outcomeOf('c', c, own), { verdict: 'AC', stdout: 'own\n' });
+});
+
+t.test('C and C++: files in folders find the headers of the work folder first', async (t) => {
+  const code = '#include "deep/a.h"\n#include <cstdio>\nint main() { std::printf("%d\\n", A); }';
+  const files = {
+    'deep/a.h': '#include "search.h"\n#include "deep/b.h"\n#include <own.h>',
+    'deep/b.h': '#define A (N + OWN)',
+    'search.h': '#define N 40',
+    'own.h': '#define OWN 2',
+  };
+  t.match(await outcomeOf('cpp', code, files), { verdict: 'AC', stdout: '42\n' });
 });
 
 t.test('C++: precompiled headers serve a program of several files', async (t) => {

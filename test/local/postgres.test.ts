@@ -365,7 +365,7 @@ async function recovering(t: Test) {
   mkdirSync(join(dir, 'bin'), { recursive: true });
   const program = `#!/bin/sh
     [ "$1" != --version ] || { echo 'postgres (PostgreSQL) 18.4'; exit; }
-    state() { printf '%s\\n' $$ 2 3 4 5 6 7 "$1" > postmaster.pid; }
+    state() { printf '%s\\n' $$ 2 3 4 5 6 7 "$1" > pid.new; mv pid.new postmaster.pid; }
     trap 'exit 0' INT
     state starting
     until [ -e recovered ]; do sleep 0.1; done

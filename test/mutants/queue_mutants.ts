@@ -12,8 +12,8 @@ export const queueMutants: readonly Mutant[] = [
     ['connections to a machine that was lost are replaced', 'each.endSilent();', '{}'],
     [
       'those of requests are replaced while the heartbeats live',
-      '    sockets,\n    replica,',
-      '    replica,',
+      'shares.maintenance > 0 && { sockets }',
+      'false',
     ],
   ),
   ...inFile('src/processes/large_records_thread.ts', 'test/http/dead_connections.test.ts', [
@@ -369,11 +369,6 @@ export const queueMutants: readonly Mutant[] = [
       'elsif p.lock_key = any (dead) then',
     ],
     [
-      'a heartbeat at the last moment counts',
-      ' and l.heartbeat_at = p.heartbeat_at for update',
-      ' for update',
-    ],
-    [
       'a new connection is no witness of a death',
       'not p.lock_is_held and p.heartbeat_at > witness_since;',
       'not p.lock_is_held;',
@@ -385,8 +380,8 @@ export const queueMutants: readonly Mutant[] = [
     ],
     [
       "a heartbeat of another machine's clock does not hide a silence",
-      '(case when p.is_of_this_start and p.heartbeat_at <= now_at then',
-      '(case when p.heartbeat_at <= now_at then',
+      '(case when p.is_of_this_start and p.heartbeat_at <= now_at + stale_after then',
+      '(case when p.heartbeat_at <= now_at + stale_after then',
     ],
     [
       'a new connection is no witness of silence',
@@ -400,7 +395,7 @@ export const queueMutants: readonly Mutant[] = [
     ],
     [
       'a heartbeat of a later time says nothing',
-      'p.is_of_this_start and p.heartbeat_at <= now_at then',
+      'p.is_of_this_start and p.heartbeat_at <= now_at + stale_after then',
       'p.is_of_this_start then',
     ],
     [

@@ -19,7 +19,6 @@ import { createExecutions, type Executions } from '../../src/store/executions.ts
 import { createKey } from '../../src/store/keys.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { freshDatabase } from '../support/database.ts';
-import { until } from '../support/eventually.ts';
 import { outcome, submission } from './given.ts';
 
 /** A sweep, with the number of suspects. */
@@ -204,25 +203,21 @@ t.test('a free lock proves no death: without a proof, 5 s of silence must follow
   });
 });
 
-t.test('a heartbeat that comes while its consumer is being retired keeps it alive', async (t) => {
-  const { look, at, consumer, db } = await world(t);
-  const silent = await consumer();
-  await at(5.01);
-  let waits: Promise<Seen> | null = null;
-  await db.begin(async (tx) => {
-    const [{ pid } = { pid: 0 }] = await tx<{ pid: number }[]>`select pg_backend_pid() as pid`;
-    await heartbeat(tx as unknown as Db, silent.id);
-    waits = look();
-    // It has seen the silence, and waits for the row.
-    await until(async () => {
-      const rows =
-        await db`select from pg_stat_activity where ${pid}::integer = any (pg_blocking_pids(pid))`;
-      return rows.length > 0;
+t.test(
+  'a consumer whose row is locked is left to the next look, and others are found',
+  async (t) => {
+    const { look, at, consumer, db } = await world(t);
+    const [silent, other] = [await consumer(), await consumer()];
+    await at(5.01);
+    await db.begin(async (tx) => {
+      await heartbeat(tx as unknown as Db, silent.id);
+      t.match(await look(), { consumer: other.id });
+      t.match(await look(), { consumer: null, reason: null });
     });
-  });
-  t.match(await waits!, { consumer: null, reason: null });
-  t.match(await heartbeat(silent.connection, silent.id), { alive: true });
-});
+    t.match(await look(), { consumer: null, reason: null });
+    t.match(await heartbeat(silent.connection, silent.id), { alive: true });
+  },
+);
 
 t.test('who is said to be dead and has its lock is not believed to be dead', async (t) => {
   const { look, at, consumer } = await world(t);
@@ -327,6 +322,21 @@ t.test('a clock that is set forward declares nobody dead', async (t) => {
   }
   await at(16.1);
   t.equal(await real(), alive.id, 'nothing came for five seconds');
+});
+
+t.test('a heartbeat that comes during a look is none of a wrong clock', async (t) => {
+  const { at, consumer, url } = await world(t);
+  const alive = await consumer();
+  const real = await realLooks(t, url);
+  for (const seconds of [2, 4, 6]) {
+    await at(seconds);
+    await heartbeat(alive.connection, alive.id);
+    t.equal(await real(), null);
+  }
+  await at(6.2);
+  await heartbeat(alive.connection, alive.id);
+  await at(6.1);
+  t.equal(await real(), null);
 });
 
 t.test('after the clock was set back, heartbeats of later times keep nobody alive', async (t) => {

@@ -1,7 +1,7 @@
 /** Chores of web processes that have no test of their own elsewhere. */
 import t from 'tap';
 import { choresOf } from '../../src/queue/maintain.ts';
-import { world } from '../store/world.ts';
+import { submission, world } from '../store/world.ts';
 
 t.test('all idempotency keys that are due are removed in one round', async (t) => {
   const w = await world(t);
@@ -15,4 +15,17 @@ t.test('all idempotency keys that are due are removed in one round', async (t) =
   await run(w.web, new AbortController().signal);
   const [row] = await w.db`select count(*)::integer as left from runledger.idempotency`;
   t.same(row, { left: 5 });
+});
+
+t.test('the rounds of waiting jobs move with their base', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const { submit } = w.submissions();
+  await submit({ secret_digest: digest, submission: submission() });
+  await w.db`update runledger.queue_state set round = 20000`;
+  const rebase = () => w.web<{ moved: string }[]>`select runledger.rebase_rounds() as moved`;
+  t.match(await rebase(), [{ moved: '20000' }]);
+  const jobs = await w.db`select priority from graphile_worker.jobs`;
+  t.match(jobs, [{ priority: -19_999 }], 'it was the first');
+  t.match(await rebase(), [{ moved: '0' }]);
 });

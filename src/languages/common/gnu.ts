@@ -86,7 +86,14 @@ export async function probeGnu(
     compiler: {
       mounts: await compileMounts(executable, linker.name),
       artefact: ARTEFACT,
-      recipe: [version, linker.version, ...linked, ...OWN_HEADERS, ...libraries].join('\n'),
+      recipe: [
+        version,
+        linker.version,
+        ...linked,
+        ...OWN_HEADERS,
+        ...OWN_HEADERS_FIRST,
+        ...libraries,
+      ].join('\n'),
       limitMet: (_exit_code, said) => limitMet(said),
       open: (workshop) => open(tools, workshop),
     },
@@ -95,15 +102,20 @@ export async function probeGnu(
 }
 
 /**
- * With other files, headers are found from the work folder, too, and not only from the folder of the file that includes: for
- * <names> after the system's, so that a file named `map` is no header of the library.
+ * With other files, headers are found from the work folder, too, and not only from the folder of the file that includes. It comes
+ * after the system's folders, so that a file named `map` is no header of the library. Where there are folders, it comes before
+ * them: a file in a folder that includes "search.h" of the work folder would get the system's. (gcc does not take one folder as
+ * the first for quoted names and the last for others.)
  */
-const OWN_HEADERS = ['-iquote', '.', '-idirafter', '.'];
+const OWN_HEADERS = ['-idirafter', '.'];
+const OWN_HEADERS_FIRST = ['-I.'];
 
 function inputsOf({ main, others }: Sources, is_source: RegExp): string[] {
   const more = others.map(({ path }) => path).filter((path) => is_source.test(path));
   const paths = [main, ...more].map(asOperand);
-  return others.length === 0 ? paths : [...OWN_HEADERS, ...paths];
+  if (others.length === 0) return paths;
+  const has_folders = others.some(({ path }) => path.includes('/'));
+  return [...(has_folders ? OWN_HEADERS_FIRST : OWN_HEADERS), ...paths];
 }
 
 /** A path that begins with one of these would be an option, or a file of options. */
