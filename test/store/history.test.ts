@@ -245,7 +245,7 @@ async function play(w: World, seed: number): Promise<History> {
     'tiers',
     'expire',
   ];
-  await steps['submit']!();
+  while (live.length === 0) await steps['submit']!();
   const total = () => Object.values(outcomes).reduce((sum, n) => sum + n, 0);
   while (total() < COMMANDS) {
     const name = random.pick(mix);

@@ -109,7 +109,7 @@ const rows: readonly Row[] = [
   [
     'files in memory that run',
     'memory_executed',
-    'memory_shared',
+    'memory_mapped',
     BOTH,
     'execute a file that it wrote, for whose format the kernel would start modprobe on the host',
     'the filter allows only files in memory that can never be executed, and its input is such a file',

@@ -240,7 +240,7 @@ PROGRAM(memory_executed) {
     }
     must_not_run("its input", 0);
 }
-PROGRAM(memory_shared) {
+PROGRAM(memory_mapped) {
     char line[8] = "";
     works("the end of its input", read(0, line, sizeof line) == 0);
     works("its input by its path", open("/dev/stdin", O_RDONLY) >= 0);

@@ -28,7 +28,10 @@ struct Register {
     static inline const Register *first = nullptr;
     Register(const char *n, Program p) : name(n), program(p), next(first) { first = this; }
 };
+// Two programs of one name are an error of the linker.
 #define PROGRAM(name)                                  \
+    extern const char only_##name;                     \
+    const char only_##name = 0;                        \
     static void name(const Args &args);                \
     static const Register register_##name{#name, name}; \
     static void name([[maybe_unused]] const Args &args)

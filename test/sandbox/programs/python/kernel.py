@@ -86,7 +86,7 @@ def memory_executed():
             # ENOEXEC: the kernel has looked for a format.
             say(f'{"DENIED" if error.errno == errno.EACCES else "ESCAPED"} its input {name_of(error)}')
 
-def memory_shared():
+def memory_mapped():
     import mmap, tempfile
     works('its input', lambda: os.read(0, 8) == b'')
     works('a file without a name', lambda: tempfile.TemporaryFile().write(b'x') == 1)
