@@ -147,8 +147,7 @@ export function createSockets(): Sockets {
       const look = () => {
         const now_ms = performance.now();
         for (const socket of open) {
-          // A large statement may take long to be sent.
-          const bytes = socket.bytesRead + socket.bytesWritten - socket.writableLength;
+          const bytes = socket.bytesRead + sentBytes(socket);
           const last = heard.get(socket);
           if (last?.bytes !== bytes) heard.set(socket, { bytes, at_ms: now_ms });
           else if (now_ms - last.at_ms >= SILENT_MS) socket.destroy();
@@ -162,6 +161,12 @@ export function createSockets(): Sockets {
       }
     },
   };
+}
+
+/** A large statement may take long to be sent, and is one write: what of it waits is known to the handle alone. */
+function sentBytes(socket: Socket): number {
+  const { _handle } = socket as unknown as { _handle: { writeQueueSize?: number } | null };
+  return socket.bytesWritten - (_handle?.writeQueueSize ?? 0);
 }
 
 /** Startup parameters for the server itself. A pooler would reject them, and it watches its connections on its own. */

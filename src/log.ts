@@ -67,6 +67,10 @@ function linesTo(fd: number): { write(line: string): void } {
     if (kept.length > 0) again = setTimeout(tryAgain, AGAIN_MS).unref();
   }
 
+  // What is kept may be written by now.
+  process.once('exit', () => {
+    if (kept.length > 0) tryAgain();
+  });
   return {
     write(line) {
       add(line);

@@ -65,3 +65,21 @@ t.test('what was kept is written when there is room, with the number of lost lin
   );
   t.end();
 });
+
+t.test('what was kept is written at an exit', (t) => {
+  const file = join(t.testdir(), 'log');
+  logged(
+    t,
+    `process.on('SIGXFSZ', () => {});
+    for (let line = 0; line < 200; line++) log.info({ line, text: 'x'.repeat(1_000) });
+    require('node:child_process').execFileSync('prlimit', ['--pid', String(process.pid), '--fsize=100000000']);
+    log.fatal('the end');
+    process.exit(42);`,
+    file,
+    'ulimit -S -f 100;',
+  );
+  const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
+  t.equal(lines.length, 201);
+  t.match(lines.at(-1), /the end/);
+  t.end();
+});

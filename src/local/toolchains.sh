@@ -55,7 +55,7 @@ fi
 
 # A fresh machine updates itself in its first minutes, and holds the lock meanwhile.
 apt() {
-  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1
+  $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1
 }
 reason() {
   grep -m1 '^E:' "$log" || tail -n 1 "$log"

@@ -265,7 +265,8 @@ export function openExecutionEpoch(
     try {
       const { tasks } = options;
       const wanted = { consumer_id, epoch, tasks, at_most, only_newcomers };
-      // A connection may die without notice. Many large jobs may take long, and are no reason.
+      // A connection may die without notice. Many large jobs may take long, and are no reason. Behind a pooler, too: the next epoch
+      // waits for the session of a fetch that goes on.
       const jobs = await fetches.unlessSilent(() => fetchExecutions(fetching, wanted));
       if (isFenced) return false;
       in_flight.add(jobs.map(({ id }) => id));

@@ -219,6 +219,34 @@ t.test(
   },
 );
 
+t.test(
+  'a look that meets a lock fails in nothing, and the next one finds the consumer',
+  async (t) => {
+    const { at, consumer, submit, db, url } = await world(t);
+    const silent = await consumer();
+    const id = await submit();
+    const real = await realLooks(t, url);
+    await at(1);
+    await heartbeat(silent.connection, silent.id);
+    await silent.start(id);
+    await silent.die();
+    for (const seconds of [3, 5]) {
+      await at(seconds);
+      t.equal(await real(), null);
+    }
+    await db.begin(async (tx) => {
+      await tx`select from runledger.submissions where id = ${id} for update`;
+      await at(7);
+      t.equal(await real(), null);
+      await at(9);
+      t.equal(await real(), null);
+    });
+    // So long after the first of the looks that failed, a witness that they had lost would begin again.
+    await at(12);
+    t.equal(await real(), silent.id);
+  },
+);
+
 t.test('who is said to be dead and has its lock is not believed to be dead', async (t) => {
   const { look, at, consumer } = await world(t);
   const alive = await consumer();

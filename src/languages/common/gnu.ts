@@ -114,7 +114,7 @@ function inputsOf({ main, others }: Sources, is_source: RegExp): string[] {
   const more = others.map(({ path }) => path).filter((path) => is_source.test(path));
   const paths = [main, ...more].map(asOperand);
   if (others.length === 0) return paths;
-  const has_folders = others.some(({ path }) => path.includes('/'));
+  const has_folders = [main, ...others.map(({ path }) => path)].some((path) => path.includes('/'));
   return [...(has_folders ? OWN_HEADERS_FIRST : OWN_HEADERS), ...paths];
 }
 

@@ -1,0 +1,55 @@
+/** Connections to the database that carry nothing any more. */
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { createSockets } from '../src/db.ts';
+
+/** A connection, and its other end. */
+async function pair(t: Test) {
+  const server = createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const near = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const [far] = (await once(server, 'connection')) as [Socket];
+  t.teardown(() => {
+    near.destroy();
+    far.destroy();
+    server.close();
+  });
+  near.on('error', () => {});
+  return { near, far };
+}
+
+t.test('a large statement that is sent slowly is not lost', async (t) => {
+  const { near, far } = await pair(t);
+  const sockets = createSockets();
+  sockets.add(near);
+  const bytes = 24 * 2 ** 20;
+  const sent = new Promise<boolean>((resolve) => {
+    near.write(Buffer.alloc(bytes), (error) => resolve(!error));
+    near.once('close', () => resolve(false));
+  });
+  let over = false;
+  // It takes longer than a silence may, because the other side reads a little at a time.
+  const reading = (async () => {
+    while (!over) {
+      far.read(64 * 1024);
+      await wait(50);
+    }
+  })();
+  const ended = await sockets.unlessSilent(() => sent);
+  over = true;
+  await reading;
+  t.ok(ended, 'it went on to its end');
+});
+
+t.test('one that carries nothing is ended, and the work fails', async (t) => {
+  const { near } = await pair(t);
+  const sockets = createSockets();
+  sockets.add(near);
+  const closed = once(near, 'close').then(() => Promise.reject(new Error('closed')));
+  await t.rejects(
+    sockets.unlessSilent(() => closed),
+    { message: 'closed' },
+  );
+});
