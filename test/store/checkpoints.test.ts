@@ -18,7 +18,7 @@ import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { eventually } from '../support/eventually.ts';
 import { headFile } from './old_chain.ts';
-import { append, key, rootOf, seal } from './seal_now.ts';
+import { append, key, NEVER_LATE, rootOf, seal } from './seal_now.ts';
 import { sealed as oldLog, signer } from './sealed_log.ts';
 import { alone } from './verified.ts';
 import { type World, world } from './world.ts';
@@ -344,7 +344,7 @@ const between = (
 t.test('a look at whether the log can be sealed may take longer than a seal', async (t) => {
   const w = await world(t);
   await append(w.db, 300);
-  const sealer = createSealer(key);
+  const sealer = createSealer(key, () => NEVER_LATE);
   await sealer.seal(w.web);
   const old = new Map<string, unknown>();
   await sealer.check(

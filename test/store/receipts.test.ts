@@ -10,7 +10,7 @@ import { keyText, parseNote } from '../../src/proof/note.ts';
 import { parsePolicy } from '../../src/proof/policy.ts';
 import { checkReceipt } from '../../src/proof/receipt_check.ts';
 import { TILE_WIDTH, type Tile, Tiles } from '../../src/proof/tiles.ts';
-import { createSealer, lastCheckpoint, signedNote } from '../../src/store/checkpoints.ts';
+import { lastCheckpoint, signedNote } from '../../src/store/checkpoints.ts';
 import { putCosignature } from '../../src/store/cosignatures.ts';
 import { readRange } from '../../src/store/entries.ts';
 import { createReceipts } from '../../src/store/receipts.ts';
@@ -74,7 +74,7 @@ t.test('a receipt leads to a checkpoint of the name that the log has now', async
   );
   const renamed = createLogKey(Buffer.alloc(32, 9), 'example.com/log', verifierKeys(key));
   await w.key({ account: 'more' });
-  t.equal((await createSealer(renamed).seal(w.web)).length, 1);
+  t.equal((await seal(w.web, renamed)).length, 1);
   const found = await createReceipts(w.web).read(digest, ids[0]!);
   if (found.kind !== 'found') throw new Error(found.kind);
   const policy = parsePolicy(`log ${keyText(renamed.signer.verifier)}\nquorum none\n`);

@@ -10,9 +10,10 @@ import { readEntries } from '../../src/store/entries.ts';
 export const key = createLogKey(Buffer.alloc(32, 7));
 
 /** Tests set the clock of the database to times that are still to come. */
-const NEVER_LATE = 8e15;
+export const NEVER_LATE = 8e15;
 
-export const seal = (db: Db): Promise<Sealed[]> => createSealer(key, () => NEVER_LATE).seal(db);
+export const seal = (db: Db, own = key): Promise<Sealed[]> =>
+  createSealer(own, () => NEVER_LATE).seal(db);
 
 /** Events are appended as accounts: one transaction each, with `events` of them. */
 export async function append(db: Db, count: number, events = 1): Promise<void> {
