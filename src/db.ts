@@ -101,6 +101,7 @@ function newSocket(): Socket {
   return socket;
 }
 
+/** Does the work, and makes it fail if it hangs. */
 export type Guard = <T>(work: () => Promise<T>) => Promise<T>;
 
 /** The sockets of some connections. */
@@ -112,8 +113,9 @@ export type Sockets = {
    */
   endSilent(): void;
   /**
-   * Does work that waits for them. Meanwhile those that send and receive nothing for so long are ended, and the work fails. Not behind
-   * a pooler for statements that may wait for a lock: their sessions would go on waiting, and each try would leave one more.
+   * For work that waits for these connections. One that neither sends nor receives anything for so long is ended, and the work
+   * fails. It is not for statements that may wait for a lock behind a pooler: there the session would go on waiting, and each new
+   * try would leave one more.
    */
   unlessSilent: Guard;
 };

@@ -92,7 +92,7 @@ $$;
 -- Deletes what users sent and received, of chosen submissions. A purge takes what is old, and an auditor can allow it by its age;
 -- this takes what somebody asked to have removed, and the event names each. Takes those of `ids` that have ended, whose delivery
 -- has ended, and of which there are bytes. Of the others it returns how many cannot be forgotten yet. After the clock was set
--- back, that is also one with an event of a time to come: the removal would seem to come before it, for ever.
+-- back, this includes one that has an event in the future: its removal would for ever seem to be earlier.
 create or replace function runledger.forget_payloads(
   ids uuid[], account uuid, operator text, out submissions integer, out open integer
 )

@@ -121,7 +121,7 @@ begin
   if month is null or unsealed_problem() is not null then
     return null;
   end if;
-  -- No verify runs while tables go (src/store/beside_verify.ts).
+  -- No verify runs while tables are dropped (src/store/beside_verify.ts).
   lock table log_gaps in exclusive mode;
   foreach parent in array array['payloads', 'submissions', 'deliveries', 'events'] loop
     execute format('drop table if exists runledger_detached.%I', parent || '_' || month);

@@ -53,7 +53,7 @@ if [ "$only" = languages ] || [ -z "$as_root" ] || ! command -v apt-get >/dev/nu
   exit 0
 fi
 
-# A fresh machine updates itself in its first minutes, and holds the lock meanwhile.
+# A fresh machine updates itself in its first minutes. The lock is held until that has ended.
 apt() {
   $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1
 }

@@ -38,7 +38,7 @@ export type BatcherOptions<T, R> = {
   readonly linger?: { for_items: (items: IteratorObject<T>) => number; ms: number };
   /** The first batch waits for this. Absent: for the end of this turn of the event loop. */
   readonly after?: Promise<void>;
-  /** Each batch waits for a place, which it gives back at its end. What becomes late meanwhile is not sent. */
+  /** Each batch waits for a place, and gives it back at its end. Items that become late during this wait are not sent. */
   readonly place?: () => Promise<() => void>;
   /** Called whenever all items have their results. */
   readonly onIdle?: () => void;

@@ -22,7 +22,7 @@ async function webBehindProxy(t: Test) {
   await service.worker.finish(id, { stdout: Buffer.alloc(100_000, 'x') });
   const large = () => call(web.origin, { path: `/api/result/${id}`, key });
   t.equal((await large()).status, 200);
-  return { key, proxy, web, submit, large };
+  return { key, proxy, service, web, submit, large };
 }
 
 t.test('web replaces connections that do not answer', async (t) => {
@@ -72,6 +72,18 @@ t.test(
     t.equal((await submit()).status, 202, 'nothing else was away');
   },
 );
+
+t.test('who waited has the id although the large result cannot be read', async (t) => {
+  const { key, proxy, service, web } = await webBehindProxy(t);
+  const waits = call(web.origin, { path: '/api/submit?wait=true', key, body: HELLO });
+  const pending = () => call(web.origin, { path: '/api/submissions?status=pending', key });
+  let [one] = (await pending()).json.submissions;
+  for (; one === undefined; [one] = (await pending()).json.submissions) await wait(50);
+  proxy.lose('runledger web records');
+  await service.worker.start(one.id);
+  await service.worker.finish(one.id, { stdout: Buffer.alloc(100_000, 'x') });
+  t.match(await waits, { status: 408, json: { error: 'timeout', id: one.id } });
+});
 
 t.test(
   'connections of requests that are lost are replaced although that of the heartbeats lives',

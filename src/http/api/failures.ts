@@ -11,6 +11,8 @@ import { problem, problemOf, unavailable } from '../wire/problem.ts';
 export type Failures = {
   /** The answer to a request whose handler threw. */
   answerTo(exchange: Exchange, error: unknown): Answer;
+  /** What failed is logged, and the request is answered without it. */
+  answerWithout(exchange: Exchange, error: unknown): void;
   /** A handler's own answer: logged if it is a 503. */
   note(exchange: Exchange, answer: Answer): void;
 };
@@ -43,7 +45,7 @@ export function createFailures(log: Log): Failures {
     setTimeout(next, PAUSE_MS).unref();
   }
 
-  return {
+  const failures: Failures = {
     answerTo(exchange, error) {
       const part = missingPart(error);
       const cause = causeOf(error);
@@ -56,6 +58,10 @@ export function createFailures(log: Log): Failures {
       });
       return part === null ? problem('internal') : unavailable(part);
     },
+    answerWithout(exchange, error) {
+      failures.answerTo(exchange, error);
+      exchange.cause = null;
+    },
     note(exchange, answer) {
       if (answer.status !== problemOf('unavailable').status) return;
       const { error: cause, message } = answer.body as { error: string; message: string };
@@ -66,6 +72,7 @@ export function createFailures(log: Log): Failures {
       );
     },
   };
+  return failures;
 }
 
 /** What the service lacks to serve a request just now; null if the error is no outage but a fault of this program. */

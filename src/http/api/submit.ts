@@ -231,8 +231,7 @@ async function recordIfPossible(
   try {
     return await recordAnswer(web, exchange, row, shown);
   } catch (error) {
-    web.failures.answerTo(exchange, error);
-    exchange.cause = null;
+    web.failures.answerWithout(exchange, error);
     return 'busy';
   }
 }

@@ -143,8 +143,7 @@ async function summariesIfPossible(web: Web, exchange: Exchange, ids: readonly s
   try {
     return await web.lists.summaries(ids);
   } catch (error) {
-    web.failures.answerTo(exchange, error);
-    exchange.cause = null;
+    web.failures.answerWithout(exchange, error);
     return [];
   }
 }
