@@ -1,4 +1,5 @@
 /** `./runledger serve`, as `make run` starts it, each with its own state directory. */
+
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -21,6 +22,7 @@ import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { connect } from '../../src/db.ts';
 import { emptyDatabase } from '../support/database.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 import { freePort } from '../support/pgbouncer.ts';
 import { descendants, survivors } from '../support/processes.ts';
 import { CLI, runledger } from './command_line.ts';
@@ -247,8 +249,7 @@ t.test('a stop during a migration that waits ends it soon', async (t) => {
   await db`begin`;
   await db`create schema runledger`;
   const serving = serve(t, await stateDir(t), { DATABASE_URL: url });
-  const waits = async () => (await db`select 1 from pg_locks where not granted`).length > 0;
-  while (serving.process.exitCode === null && !(await waits())) await wait(50);
+  while (serving.process.exitCode === null && (await lockWaits(db)) === 0) await wait(50);
   const began = performance.now();
   t.equal(await stop(serving, 'SIGTERM'), 0);
   t.ok(performance.now() - began < 5_000);

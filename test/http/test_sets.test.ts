@@ -1,4 +1,5 @@
 /** Test sets over HTTP: what is stored, what is rejected, and that nothing of a rejected upload stays. */
+
 import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +8,7 @@ import { HOSTILE_ARCHIVES } from '../judging/hostile_archives.ts';
 import { archiveOf, emptyTests, type Files, LEGACY, NEW } from '../judging/packages.ts';
 import { zipOf } from '../judging/zip_writer.ts';
 import { eventually } from '../support/eventually.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 import { type Reply, wire } from './support/call.ts';
 import { plain } from './support/plain.ts';
 import { HELLO, type Service, startService } from './support/service.ts';
@@ -376,11 +378,7 @@ t.test('what has arrived is stored in its turn', async (t) => {
     await unlock.promise;
   });
   await locked.promise;
-  const beingStored = async () => {
-    const [row] = await service.db`select count(*)::integer as n from pg_locks
-      where relation = 'runledger.content_pieces'::regclass and not granted`;
-    return row!['n'] === 2;
-  };
+  const beingStored = async () => (await lockWaits(service.db, 'content_pieces')) === 2;
   // Like any client: on a busy machine its patience may end.
   const patiently = async (key: string): Promise<Reply> => {
     const reply = await upload(service, key, archive);

@@ -1,4 +1,5 @@
 /** The states of a consumer, one transition after the other, on a real database and with real connections. */
+
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
@@ -15,6 +16,7 @@ import { secretChannel } from '../../src/store/handed.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 import { until } from '../support/eventually.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 type Test = { teardown(work: () => unknown): void };
@@ -263,12 +265,7 @@ t.test('fenced: after a lost connection a new epoch begins, and what ran goes on
   const second = await s.w.db.begin(async (tx) => {
     await tx`lock table runledger.leases in share mode`;
     const fetched = await s.add();
-    await until(async () => {
-      const rows = await s.root`
-        select from pg_locks l join pg_stat_activity a using (pid)
-        where not l.granted and a.datname = ${s.w.database.name}`;
-      return rows.length > 0;
-    });
+    await until(async () => (await lockWaits(s.w.db)) > 0);
     await s.root`select pg_terminate_backend(pid) from pg_stat_activity
       where datname = ${s.w.database.name} and application_name like 'runledger consumer %'`;
     await until(() => consumer.state() === 'fenced');

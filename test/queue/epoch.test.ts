@@ -1,4 +1,5 @@
 /** One epoch of a consumer, on a real database; the test stands where src/queue/consumer.ts stands. */
+
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { LEAST_POOL, sharesOf } from '../../src/config/connections.ts';
@@ -18,6 +19,7 @@ import { secretChannel } from '../../src/store/handed.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 import { until } from '../support/eventually.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 type Test = { teardown(work: () => unknown): void };
@@ -110,12 +112,7 @@ async function scene(t: Test) {
   const status = async (id: string) =>
     (await w.db`select status from runledger.submissions where id = ${id}`)[0]!['status'];
   /** A statement of this database waits for a lock. */
-  const isLockWaited = async () => {
-    const rows = await w.db`
-      select from pg_locks l join pg_stat_activity a using (pid)
-      where not l.granted and a.datname = ${w.database.name}`;
-    return rows.length > 0;
-  };
+  const isLockWaited = async () => (await lockWaits(w.db)) > 0;
   return {
     ...{ w, consumer_id, in_flight, runs, lost, failed, hurried, begun },
     ...{ open, leave, add, addOf, jobs, status, isLockWaited },

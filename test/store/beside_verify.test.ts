@@ -1,4 +1,5 @@
 /** verify beside the commands that exchange or truncate tables: none of them may look like tampering. */
+
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
 import { EXCHANGE_LOCK } from '../../src/store/beside_verify.ts';
@@ -6,6 +7,7 @@ import { rebuild } from '../../src/store/rebuild.ts';
 import { repair } from '../../src/store/repair.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 import { key, seal } from './seal_now.ts';
 import { idOf, outcome, start, submission, world } from './world.ts';
 
@@ -27,11 +29,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
 }
 
 async function untilWaitingFor(db: Db, table: string, waiting = 1): Promise<void> {
-  while (
-    (
-      await db`select from pg_locks where not granted and relation = ${`runledger.${table}`}::text::regclass`
-    ).length < waiting
-  );
+  while ((await lockWaits(db, table)) < waiting);
 }
 
 t.test('verify has no snapshot before tables stay as they are', async (t) => {
@@ -66,10 +64,7 @@ t.test('a rebuild and a repair wait for verify, and the service waits for neithe
   const owner = w.connect(w.database.url, 1);
   const repairing = repair(owner, key, { reason: 'a test', operator: 'nobody' });
   await untilWaitingFor(stop, 'log_gaps', 2);
-  const [others] = await stop`
-    select count(*)::integer as n from pg_locks where not granted and relation not in (
-      'runledger.log_gaps'::regclass, 'runledger.webhook_secrets'::regclass)`;
-  t.equal(others!['n'], 0, 'they wait for nothing else');
+  t.equal(await lockWaits(stop), 3, 'they wait for nothing else');
   // Nothing that is held now is released before the commit: who has to wait at all waits for ever.
   const web = w.connect(w.database.urls.web, 1);
   await web.unsafe("set lock_timeout = '10s'");

@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { listen } from '../../src/db.ts';
 import { advanceEpoch } from '../../src/store/consumers.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from './world.ts';
 
 type Scene = Awaited<ReturnType<typeof scene>>;
@@ -118,12 +119,7 @@ t.test('a report that waits for its row while another consumer starts it is refu
     await tx`select from runledger.start_many(${s.others.id}, array[${s.id}]::uuid[], '{2}', '{0}')`;
     // Its statement begins now, and still sees the lease of the first attempt.
     answer = s.mine.executions.complete(report);
-    for (let waits = 0; waits === 0; )
-      waits = (
-        await s.w.db`
-          select from pg_locks l join pg_stat_activity a using (pid)
-          where not l.granted and a.datname = ${s.w.database.name}`
-      ).length;
+    while ((await lockWaits(s.w.db)) === 0);
   });
   t.equal(await answer, 'refused');
   t.match(await rowOf(s), { status: 'running', attempts: 2 });

@@ -1,4 +1,5 @@
 /** The short way: the transaction that accepts a submission starts its execution, and the one that ends it tells the result. */
+
 import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
@@ -9,6 +10,7 @@ import { handedJob, repliedResult, secretChannel } from '../../src/store/handed.
 import type { FetchedJob } from '../../src/store/jobs.ts';
 import { createResults } from '../../src/store/results.ts';
 import { createSubmissions, type NewSubmission } from '../../src/store/submissions.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 import { idOf, outcome, submission, webhook, world } from './world.ts';
 
 async function scene(t: { teardown(work: () => unknown): void }) {
@@ -62,12 +64,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
     t.teardown(() => {
       gone = true;
     });
-    while (!gone) {
-      const rows = await w.db`select from pg_locks l join pg_stat_activity a using (pid)
-        where not l.granted and a.datname = current_database()`;
-      if (rows.length > 0) break;
-      await wait(20);
-    }
+    while (!gone && (await lockWaits(w.db)) === 0) await wait(20);
     return 'waits for a lock';
   };
   /** How many jobs there are; a submission that was handed over has none. */

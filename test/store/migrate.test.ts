@@ -8,6 +8,7 @@ import { connect } from '../../src/db.ts';
 import { migrate, migrateTo } from '../../src/store/migrate.ts';
 import { freshDatabase } from '../support/database.ts';
 import { until } from '../support/eventually.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 
 /** An empty database. */
 async function empty(t: { teardown(work: () => unknown): void }) {
@@ -68,11 +69,7 @@ t.test('while somebody reads, migrate waits, and nobody else waits for migrate',
   await db.begin(async (tx) => {
     for (const { view } of views) await tx.unsafe(`lock table ${view} in access share mode`);
     migrating = migrate(url);
-    await until(async () => {
-      const rows = await db`
-        select from pg_stat_activity where application_name = 'runledger migrate' and wait_event_type = 'Lock'`;
-      return rows.length > 0;
-    });
+    await until(async () => (await lockWaits(db)) > 0);
     const read = Promise.all(views.map(({ view }) => db.unsafe(`select from ${view} limit 0`)));
     t.ok(await Promise.race([read, wait(20_000, false, { ref: false })]), 'all views can be read');
   });

@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { createSubmissions, type SubmitOutcome } from '../../src/store/submissions.ts';
 import { eventually, until } from '../support/eventually.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 import { idOf, outcome, start, submission, tally, webhook, world } from './world.ts';
 
 const NOON = new Date('2026-11-20T12:00:00Z');
@@ -83,7 +84,7 @@ t.test('what its client has given up is not stored when the database is back', a
   const [sent, waiting] = await w.db.begin(async (tx) => {
     await tx`select from runledger.queue_state for update`;
     const first = one();
-    await until(async () => (await tx`select from pg_locks where not granted`).length > 0);
+    await until(async () => (await lockWaits(tx)) > 0);
     const second = one();
     await wait(patience_ms + 100);
     return [first, second.catch((error) => error.code)];

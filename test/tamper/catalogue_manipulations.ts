@@ -1,5 +1,7 @@
 /** What our part of the catalogue says: owners, rights, months, indexes, the queue, members of roles, detached tables. */
+
 import { connect } from '../../src/db.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 import type { Copy, Ledger } from './ledger.ts';
 import { type Manipulation, statements } from './manipulation.ts';
 
@@ -195,8 +197,7 @@ async function whileItRuns({ root, root_url }: Copy, first: string, last: string
     const one = connect(root_url, { name: 'attacker', max: 1 });
     await one.unsafe(`begin; lock table runledger.${table} in access exclusive mode`).simple();
     return async (statement: string) => {
-      const waits = `select from pg_locks where not granted and relation = 'runledger.${table}'::regclass`;
-      while ((await root.unsafe(waits)).length === 0);
+      while ((await lockWaits(root, table)) === 0);
       // Checking the body would wait for the table that is locked here.
       await root.unsafe(`set check_function_bodies = off; ${statement}`).simple();
       await one.end();
