@@ -21,7 +21,6 @@ enum {
   LITTLE = 4096,     /* libc writes this much at once to a pipe */
   LITTLE_US = 4000,
   SOON_US = 1000,
-  END_US = 20000,
   DISCARD_BYTES = 1024 * 1024,
   DEAR_US = 250,
   PAUSE_TIMES = 20,
@@ -196,7 +195,7 @@ static bool look(int stream) {
     if (count > 0 && (discards || count < much[stream])) pause = SOON_US;
     if (count > 0 && count < LITTLE) pause = LITTLE_US;
   }
-  if (is_passed(stream) && count == 0) pause = END_US;
+  if (is_passed(stream) && count == 0) pause = ENDS_TOGETHER_US;
   if (spent >= DEAR_US && spent * PAUSE_TIMES > pause) pause = spent * PAUSE_TIMES;
   /* The run is to be ended. What is left of its output is read then. */
   look_us[stream] = stream == 1 && shared->over ? UINT64_MAX : pause ? monotonic_us() + pause : 0;
@@ -234,7 +233,7 @@ static ssize_t read_kept(int stream) {
 /*
  * An interactor's standard output. It counts nowhere. An output that ends with its process ends for the program once the
  * end of the process is known, so what the program does because of it comes later. One that is closed before ends after
- * END_US.
+ * ENDS_TOGETHER_US.
  */
 static ssize_t read_passed(void) {
   size_t room = 0;
@@ -243,7 +242,7 @@ static ssize_t read_passed(void) {
   ssize_t count = at ? read(pipes[1], at, room) : discard(1);
   if (count < 0) return errno == EINTR ? 1 : count;
   if (count == 0) {
-    if (!passed_end_us) passed_end_us = monotonic_us() + END_US;
+    if (!passed_end_us) passed_end_us = monotonic_us() + ENDS_TOGETHER_US;
     if (monotonic_us() < passed_end_us) return 0;
     close_stream(1);
     partner_note_end();
