@@ -200,12 +200,17 @@ async function composeWeb(
   const guard: Guard = parts.sockets?.unlessSilent ?? ((work) => work());
   const rules = submissionRules(config, webhooks);
   const document = openapiDocument(calls, rules);
+  // Of an account, or of a key: else one could hold every connection of the requests.
+  const inLine = createLines(DATABASE_PATIENCE_MS);
   const results = createResults(db, DATABASE_PATIENCE_MS);
   const parser = submissionParser(rules);
   const lists = createLists(db);
   const seals = config.seal_key !== null;
   const { look, page } = parts.replica
-    ? createReplicaReads(parts.replica, { results, lists, seals })
+    ? createReplicaReads(parts.replica, {
+        results: { ...results, own: inLine(results.own) },
+        ...{ lists, seals },
+      })
     : { look: results.look, page: lists.page };
   const receipts = createReceipts(
     db,
@@ -254,16 +259,13 @@ async function composeWeb(
     (error) => log.error({ err: error }, 'following submissions failed'),
     guard,
   );
-  const event_streams = createEventStreams(
-    { ...feed, read: withPatience(feed.read) },
-    {
-      // It has patience: a slow database is not asked a second time before it has answered.
-      knows: results.knows,
-      onFault(error) {
-        if (!isAway(error)) log.error({ err: error }, 'checking the keys of event streams failed');
-      },
+  const event_streams = createEventStreams(feed, {
+    // It has patience: a slow database is not asked a second time before it has answered.
+    knows: results.knows,
+    onFault(error) {
+      if (!isAway(error)) log.error({ err: error }, 'checking the keys of event streams failed');
     },
-  );
+  });
   const onAccessChange = () => {
     forgetKeys();
     log.info('keys or limits were changed');
@@ -276,13 +278,12 @@ async function composeWeb(
     // Notifications may have been missed while the connection was lost.
     onHearing: forgetKeys,
   });
-  // Of an account, or of a key: else one could hold every connection of the requests.
-  const inLine = createLines(DATABASE_PATIENCE_MS);
   // Not behind pages: by a cancel a customer ends what went wrong.
   const cancelInLine = createLines(DATABASE_PATIENCE_MS);
   return {
     config,
     log,
+    happenings: withPatience(inLine((_account_id: string, id: string) => feed.read(id, 0))),
     submissions: readiness.watched({
       submit: withPatience(submissions.submit),
       submitAll: withPatience(submissions.submitAll),

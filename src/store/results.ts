@@ -7,7 +7,7 @@ import {
   SMALL_RECORD_BYTES,
 } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
-import { createKeyedBatcher } from './batch.ts';
+import { createBatcher, createKeyedBatcher } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 import { type Beat, ifThere } from './replica.ts';
 
@@ -107,6 +107,23 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
       };
     },
   });
+  // Many waits may end in the same moment.
+  let record_bytes = GUESSED_RECORD_BYTES;
+  const records = createBatcher<string, ResultRow | null>({
+    max_items: READ_ITEMS,
+    patience_ms,
+    bytes: () => record_bytes,
+    max_bytes: READ_BYTES,
+    isAway,
+    async run(ids) {
+      const rows = await db<BytesRow[]>`
+        select * from runledger.records_of(${`{${ids.join(',')}}`}::text::uuid[], ${SMALL_RECORD_BYTES})`;
+      const found = new Map(rows.map((row) => [row.record.id, resultRow(row)]));
+      const bytes = [...found.values()].reduce((sum, row) => sum + payloadBytes(row), 0);
+      record_bytes = bytes / ids.length;
+      return ids.map((id) => found.get(id) ?? null);
+    },
+  });
   const read: Results['read'] = (secret_digest, id) =>
     reads.add(Buffer.from(secret_digest).toString(DIGEST_TEXT), id);
   return {
@@ -125,11 +142,7 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
         select * from runledger.results_of(${`{${ids.join(',')}}`}::text::uuid[], ${SMALL_RECORD_BYTES})`;
       return rows.map(resultRow);
     },
-    async record(id) {
-      const [row] = await db<BytesRow[]>`
-        select * from runledger.records_of(${`{${id}}`}::text::uuid[], ${SMALL_RECORD_BYTES})`;
-      return row === undefined ? null : resultRow(row);
-    },
+    record: (id) => records.add(id),
   };
 }
 

@@ -94,7 +94,7 @@ async function streamsInTest(t: Test, questions: Partial<KeyQuestions> = {}, che
   const answers: ServerResponse[] = [];
   const server = createServer(async (req, res) => {
     answers.push(res);
-    const update = (await streams.feed.read(req.url!.slice(1), 0))!;
+    const update = (await feed.read(req.url!.slice(1), 0))!;
     const digest = secretDigest(String(req.headers['x-api-key']));
     const stream = { key_id: '', digest, id: req.url!.slice(1), update, after: 0 };
     res.once('close', streams.open(res, stream));

@@ -47,6 +47,7 @@ t.test('reads of one key that hang leave a connection to another key', async (t)
   await hanging({ path: '/api/submissions' }, of_submissions);
   await hanging({ path: '/api/health' }, of_submissions);
   await hanging(cancelled, of_submissions);
+  await hanging({ path: `/api/result/${json.id}/events` }, of_submissions);
   await hanging(
     { path: `/api/result/${json.id}/proof` },
     { ...of_submissions, isCountedFirst: false },

@@ -7,6 +7,7 @@ import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
 import type { Cancel } from '../../store/cancel.ts';
 import type { WitnessState } from '../../store/cosignatures.ts';
+import type { Update } from '../../store/event_feed.ts';
 import type { LargeRecords } from '../../store/large_records.ts';
 import type { Lists } from '../../store/lists.ts';
 import type { Receipts } from '../../store/receipts.ts';
@@ -51,6 +52,8 @@ export type Web = {
   readonly log: Log;
   readonly submissions: Submissions;
   readonly cancel: Cancel;
+  /** All that has happened to a submission; null: there is none of that id. `account_id`: in whose line the caller waits. */
+  readonly happenings: (account_id: string, id: string) => Promise<Update | null>;
   readonly lists: Lists;
   readonly results: Omit<Results, 'knows' | 'own'>;
   readonly receipts: Receipts;

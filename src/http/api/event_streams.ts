@@ -6,7 +6,6 @@ import type { EventFeed, Follower, Update } from '../../store/event_feed.ts';
 import type { NumberedPiece } from '../../store/live_output.ts';
 
 export type EventStreams = {
-  readonly feed: EventFeed;
   /** False: this key has as many as it may have. */
   mayOpen(key_id: string): boolean;
   /**
@@ -60,7 +59,7 @@ export type KeyQuestions = {
 };
 
 export function createEventStreams(
-  feed: EventFeed,
+  feed: Pick<EventFeed, 'follow' | 'close'>,
   { knows, onFault }: KeyQuestions,
   { every_ms, retry_ms } = KEY_CHECKS,
 ): EventStreams {
@@ -108,7 +107,6 @@ export function createEventStreams(
   }
 
   return {
-    feed,
     get count() {
       return open.size;
     },

@@ -1,7 +1,8 @@
 /**
  * Whether a submission could be stored now, for GET /readyz. Two things say so: a question to the database, once a second at
  * most because anybody may ask, and the submissions themselves. A full disk, for example, is seen by nothing but a write; so a
- * submission that could not be stored counts for a while, or until another one is stored.
+ * submission that could not be stored counts for a while, or until another one is stored. One that waited behind many others
+ * of its key does not count: something was stored while it waited.
  */
 import { codeOf, isAway } from '../../db.ts';
 import type { Log } from '../../log.ts';
@@ -23,16 +24,20 @@ const UNSTORED_MS = 5_000;
 export function createReadiness(health: Pick<Health, 'problem'>, log: Log): Readiness {
   let asked_ms = -Infinity;
   let answer: Promise<string | null> = Promise.resolve(null);
+  let stored_ms = -Infinity;
   let unstored: { part: string; until_ms: number } | null = null;
 
   async function watch<T>(work: Promise<T>): Promise<T> {
+    const begun_ms = performance.now();
     try {
       const done = await work;
       unstored = null;
+      stored_ms = performance.now();
       return done;
     } catch (error) {
       const part = missingPart(error);
-      if (part !== null) unstored = { part, until_ms: performance.now() + UNSTORED_MS };
+      if (part !== null && stored_ms < begun_ms)
+        unstored = { part, until_ms: performance.now() + UNSTORED_MS };
       throw error;
     }
   }

@@ -86,7 +86,7 @@ export const streamEvents: ApiCall = {
 async function answer(web: Web, exchange: Exchange, id: string, after: number): Promise<Answer> {
   const { account_id, key_id } = exchange.caller!;
   // From the beginning, because an empty answer does not say whether the submission exists.
-  const update = await web.event_streams.feed.read(id, 0);
+  const update = await web.happenings(account_id, id);
   if (update?.account_id !== account_id) return problem('not_found');
   exchange.submission_id = id;
   if (!web.event_streams.mayOpen(key_id)) {
