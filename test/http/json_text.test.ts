@@ -1,5 +1,11 @@
 import t from 'tap';
-import { DEPTH_LIMIT, ERRORS_SHOWN, join, parseJson } from '../../src/http/wire/json_text.ts';
+import {
+  DEPTH_LIMIT,
+  ERRORS_SHOWN,
+  join,
+  NAMES_LIMIT,
+  parseJson,
+} from '../../src/http/wire/json_text.ts';
 
 const read = (text: string | Uint8Array) => parseJson(Buffer.from(text));
 const paths = (text: string) => read(text).errors.map(({ path }) => path);
@@ -28,6 +34,20 @@ t.test('the error of a name that is given twice has its path', async (t) => {
   t.same(paths('{"a":{"b":1,"b":2},"c":[{},{"d":1,"d":1}]}'), ['a.b', 'c[1].d']);
   t.same(paths('{"a":"x\\"","a":1}'), ['a'], 'after an escaped quote');
   t.same(paths('{"__proto__":1,"__proto__":2}'), ['__proto__']);
+});
+
+t.test('the names of an object are bounded, and are not all read', async (t) => {
+  const named = (count: number) =>
+    `{${Array.from({ length: count }, (_, n) => `"n${n}":0`).join()}}`;
+  t.same(read(named(NAMES_LIMIT)).errors, []);
+  const message = `has more than ${NAMES_LIMIT} names`;
+  const found = { value: undefined, errors: [{ path: 'a[1]', message }], not_parsed: true };
+  t.same(read(`{"a":[0,${named(NAMES_LIMIT + 1)}]}`), found);
+});
+
+t.test('text that is no JSON is walked to its end', async (t) => {
+  for (const text of ['{"', '{"a', '{"a\\q":1}', '{"a":"\\"', '}]', '{"a":1', '"\\"'])
+    t.match(read(text).errors, [{ message: 'the body is not valid JSON' }], text);
 });
 
 t.test('nesting is bounded', async (t) => {

@@ -81,7 +81,8 @@ export function submissionParser(rules: SubmissionRules): SubmissionParser {
   return {
     body: (body) => read(parseJson(body)),
     item(bytes) {
-      const { value, errors } = parseJson(bytes);
+      const { value, errors, not_parsed } = parseJson(bytes);
+      if (not_parsed) return { errors };
       if (value === undefined) return 'not JSON';
       const { key, others } = splitKey(value);
       const idempotency_key = key === null ? null : parseUuid(String(key));

@@ -1,20 +1,24 @@
 /**
- * JSON as this API reads it. Three things that JSON.parse accepts silently are errors here: a name given twice (the last
- * one would win), unbounded nesting (harmless to V8's parser, not to code that walks the value afterwards), and bytes
- * that are not UTF-8 (they would become U+FFFD).
+ * JSON as this API reads it. Four things that JSON.parse accepts silently are errors here: a name given twice (the last
+ * one would win), unbounded nesting (harmless to V8's parser, not to code that walks the value afterwards), bytes
+ * that are not UTF-8 (they would become U+FFFD), and objects of very many names (JSON.parse alone would hold all others up).
  *
- * JSON.parse has already accepted the text that is walked, so the walk need not check the grammar. It takes one step per
- * character outside strings and one search per string.
+ * The text is walked first, and its grammar is left to JSON.parse. The walk takes one step per character outside strings and
+ * one search per string. Of text that is not JSON it finds nothing that is used, but for too many names.
  */
 import type { FieldError } from './problem.ts';
 
 /** A legal request nests two levels deep; below the limit an honest mistake still gets an error that names it. */
 export const DEPTH_LIMIT = 16;
 
+/** No object of a request has a tenth of it. */
+export const NAMES_LIMIT = 1_000;
+
 /** The most errors that one answer names. */
 export const ERRORS_SHOWN = 100;
 
-export type ParsedJson = { value: unknown; errors: FieldError[] };
+/** `value` is undefined if the text is not JSON, or has not been parsed. */
+export type ParsedJson = { value: unknown; errors: FieldError[]; not_parsed?: true };
 
 // fatal: throw for bytes that are not UTF-8. ignoreBOM: keep a byte order mark, so that it can be named.
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -30,13 +34,14 @@ export function parseJson(bytes: Uint8Array): ParsedJson {
   }
   if (text.startsWith(BYTE_ORDER_MARK))
     return notJson('the body begins with a byte order mark: send it without');
-  let value: unknown;
   try {
-    value = JSON.parse(text);
+    const { errors, stopped } = walk(text);
+    return stopped
+      ? { value: undefined, errors, not_parsed: true }
+      : { value: JSON.parse(text), errors };
   } catch {
     return notJson('the body is not valid JSON');
   }
-  return { value, errors: walk(text) };
 }
 
 function notJson(message: string): ParsedJson {
@@ -45,7 +50,7 @@ function notJson(message: string): ParsedJson {
 
 type Frame = { path: string; names: Set<string> | null; item: number; name: string };
 
-function walk(text: string): FieldError[] {
+function walk(text: string): { errors: FieldError[]; stopped: boolean } {
   const errors: FieldError[] = [];
   const frames: Frame[] = [];
   let expectName = false;
@@ -54,7 +59,13 @@ function walk(text: string): FieldError[] {
     switch (text.charCodeAt(at)) {
       case 0x22: {
         const end = endOfString(text, at);
-        if (expectName && frame?.names) noteName(frame, text.slice(at, end + 1), errors);
+        if (expectName && frame?.names) {
+          noteName(frame, text.slice(at, end + 1), errors);
+          if (frame.names.size > NAMES_LIMIT) {
+            const message = `has more than ${NAMES_LIMIT} names`;
+            return { errors: [{ path: frame.path, message }], stopped: true };
+          }
+        }
         expectName = false;
         at = end;
         break;
@@ -65,7 +76,7 @@ function walk(text: string): FieldError[] {
         const isObject = text.charCodeAt(at) === 0x7b;
         if (frames.length === DEPTH_LIMIT) {
           errors.push({ path: '', message: `the body nests deeper than ${DEPTH_LIMIT} levels` });
-          return errors;
+          return { errors, stopped: false };
         }
         frames.push({
           path: pathWithin(frame),
@@ -87,13 +98,17 @@ function walk(text: string): FieldError[] {
         break;
     }
   }
-  return errors;
+  return { errors, stopped: false };
 }
 
-/** The closing quote of the string that opens at `from`: the first one after an even number of backslashes. */
+/**
+ * The closing quote of the string that opens at `from`: the first one after an even number of backslashes. The end of the
+ * text, which is no JSON then, if there is none.
+ */
 function endOfString(text: string, from: number): number {
   let end = text.indexOf('"', from + 1);
   for (;;) {
+    if (end === -1) return text.length;
     let slashes = 0;
     while (text.charCodeAt(end - 1 - slashes) === 0x5c) slashes += 1;
     if (slashes % 2 === 0) return end;
