@@ -36,14 +36,25 @@ function outputLost(error: NodeJS.ErrnoException): void {
 }
 let is_lost = false;
 
+function serviceOutputLost(error: Error, name: string): void {
+  if (is_lost) return;
+  is_lost = true;
+  const line = `the output could not be written: ${faultLine(error)}; the service goes on`;
+  const key = '; if a key was in it, make another one with `./runledger keys create`';
+  process.stderr.write(`${line}${name === 'serve' ? key : ''}\n`);
+}
+
 async function run(argv: readonly string[]): Promise<number> {
   const [first = '', second = ''] = argv;
   const name = [`${first} ${second}`, first].find((words) => Object.hasOwn(commands, words));
   if (name === undefined) return withoutCommand(first, second);
   const { command } = await commands[name]!();
   const args = argv.slice(name.split(' ').length);
-  if (command.service) process.stdout.off('error', outputLost).on('error', () => {});
   if (args.some(isHelp)) return print(commandHelp(name, command));
+  if (command.service) {
+    process.stdout.off('error', outputLost);
+    process.stdout.on('error', (error) => serviceOutputLost(error, name));
+  }
   const { context, close } = createContext(parse(name, command, args));
   try {
     return await command.run(context);

@@ -22,6 +22,7 @@ export function databaseRemedy(error: unknown): string | null {
     : null;
 }
 
-/** Not of a file: those have the same codes. */
-const isOfConnection = ({ syscall }: NodeJS.ErrnoException): boolean =>
-  syscall === undefined || /^(connect|getaddrinfo|read|write)$/.test(syscall);
+/** Not of a file: those have the same codes. Without a free descriptor nothing can be connected, wherever PostgreSQL is. */
+const isOfConnection = ({ syscall, code = '' }: NodeJS.ErrnoException): boolean =>
+  !['EMFILE', 'ENFILE'].includes(code) &&
+  (syscall === undefined || /^(connect|getaddrinfo|read|write)$/.test(syscall));

@@ -355,7 +355,9 @@ async function serverPid(data_dir: string): Promise<number | null> {
 /** Null if the kernel does not say. */
 async function worksIn(pid: number, data_dir: string): Promise<boolean | null> {
   const cwd = await workingFolder(pid, data_dir);
-  return cwd === null ? null : cwd === (await realpath(data_dir).catch(() => null));
+  if (cwd !== null) return cwd === (await realpath(data_dir).catch(() => null));
+  const name = await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => null);
+  return name === null || name.trim() === 'postgres' ? null : false;
 }
 
 /** Empty if the process has ended; null if the kernel does not say. */
@@ -458,7 +460,9 @@ async function ready(
     if (state === 'starting') until = now + START_TIMEOUT_MS;
     if (now > until) break;
     if (state === 'starting' && now > line_at) {
-      say?.(`PostgreSQL recovers after a crash, for ${Math.round((now - began) / 1000)} s: wait`);
+      say?.(
+        `PostgreSQL is still starting, for ${Math.round((now - began) / 1000)} s: wait; after a crash it recovers first`,
+      );
       line_at = now + RECOVERY_LINE_MS;
     }
     await Promise.race([failed, new Promise((wake) => setTimeout(wake, 10))]);

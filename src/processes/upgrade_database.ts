@@ -192,6 +192,7 @@ async function makeNew(
     {
       ...serverOptions(embedded, secrets, null),
       data_dir: making,
+      say,
       uid: uid || embedded.postgres_uid,
     },
     secrets,

@@ -38,7 +38,14 @@ t.test('the help of a command has its usage, a line for each option, and an exam
 });
 
 t.test('a command whose answer cannot be written says so and fails', async (t) => {
-  for (const words of ['config', '--version', 'help', 'config --help', 'keys --help']) {
+  for (const words of [
+    'config',
+    '--version',
+    'help',
+    'config --help',
+    'keys --help',
+    'serve --help',
+  ]) {
     const script = `"$0" "$1" ${words} > /dev/full`;
     const args = ['-c', script, process.execPath, CLI];
     t.same(await runProgram('sh', args, { cwd: '/' }), {

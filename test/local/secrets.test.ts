@@ -1,4 +1,5 @@
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { faultLine } from '../../src/fault.ts';
@@ -19,7 +20,9 @@ t.test(
   'another user is referred to the owner',
   { skip: process.getuid!() === 0 ? false : 'not root' },
   async (t) => {
-    const folder = t.testdir();
+    // The other user must reach it, wherever the clone is.
+    const folder = mkdtempSync(join(tmpdir(), 'runledger-secrets-'));
+    t.teardown(() => rmSync(folder, { recursive: true }));
     await localSecrets(folder);
     chmodSync(folder, 0o755);
     process.seteuid!(OTHER);
