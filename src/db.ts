@@ -102,7 +102,7 @@ function newSocket(): Socket {
 }
 
 /** Does the work, and makes it fail if it hangs. */
-export type Guard = <T>(work: () => Promise<T>) => Promise<T>;
+export type Guard = <T>(work: () => Promise<T>, silent_ms?: number) => Promise<T>;
 
 /** The sockets of some connections. */
 export type Sockets = {
@@ -113,7 +113,7 @@ export type Sockets = {
    */
   endSilent(): void;
   /**
-   * For work that waits for these connections. One that neither sends nor receives anything for so long is ended, and the work
+   * For work that waits for these connections. One that neither sends nor receives anything for `silent_ms` is ended, and the work
    * fails. It is not for statements that may wait for a lock behind a pooler: there the session would go on waiting, and each new
    * try would leave one more.
    */
@@ -144,15 +144,19 @@ export function createSockets(): Sockets {
         for (const [socket, bytes] of received) if (socket.bytesRead === bytes) socket.destroy();
       }, SILENT_MS).unref();
     },
-    async unlessSilent(work) {
+    async unlessSilent(work, silent_ms = SILENT_MS) {
       const heard = new Map<Socket, { bytes: number; at_ms: number }>();
+      let looked_ms = performance.now();
       const look = () => {
         const now_ms = performance.now();
+        // This process itself did not run, and what has come since is not read yet.
+        if (now_ms - looked_ms > 2 * LOOK_MS) heard.clear();
+        looked_ms = now_ms;
         for (const socket of open) {
           const bytes = socket.bytesRead + sentBytes(socket);
           const last = heard.get(socket);
           if (last?.bytes !== bytes) heard.set(socket, { bytes, at_ms: now_ms });
-          else if (now_ms - last.at_ms >= SILENT_MS) socket.destroy();
+          else if (now_ms - last.at_ms >= silent_ms) socket.destroy();
         }
       };
       const looking = setInterval(look, LOOK_MS).unref();

@@ -208,7 +208,8 @@ async function composeWeb(
   const seals = config.seal_key !== null;
   const { look, page } = parts.replica
     ? createReplicaReads(parts.replica, {
-        results: { ...results, own: inLine(results.own) },
+        // Not behind pages: these are the polls of what still runs.
+        results: { ...results, own: createLines(DATABASE_PATIENCE_MS)(results.own) },
         ...{ lists, seals },
       })
     : { look: results.look, page: lists.page };

@@ -34,7 +34,7 @@ export type Result = { accepted: boolean; score: number };
 
 /**
  * The result of each group and test by its name. What was not run has none. A set without scores has none at all, and
- * neither has one in which a checker failed.
+ * neither has one in which the checker failed on a test that counts.
  */
 export function resultsOf(
   set: ScoredSet,
@@ -42,17 +42,19 @@ export function resultsOf(
 ): { results: ReadonlyMap<string, Result>; problem: string | null } {
   const results = new Map<string, Result>();
   if (set.scoring !== 'score' || set.groups.length === 0) return { results, problem: null };
-  if (outcomes.some(({ verdict }) => verdict === 'IE')) return { results, problem: null };
   try {
     groupResult(groupTree(set.groups, outcomes), outcomes, results);
     return { results, problem: null };
   } catch (error) {
+    if (error instanceof NotJudged) return { results: new Map(), problem: null };
     if (!(error instanceof Mistake)) throw error;
     return { results: new Map(), problem: error.message };
   }
 }
 
 class Mistake extends Error {}
+/** A test that counts has no verdict of its checker. */
+class NotJudged extends Error {}
 
 function groupResult(
   { group, children }: GroupNode,
@@ -88,6 +90,7 @@ function testResult(
   results: Map<string, Result>,
 ): Result | null {
   if (verdict === null) return null;
+  if (verdict === 'IE') throw new NotJudged();
   const accepted = verdict === 'AC';
   if (accepted) checkPoints(group, n, score);
   const result = {

@@ -17,7 +17,7 @@
  *     interactor's is not counted. It gets no SIGPIPE, so no program can end its partner by ending early.
  *   - output_end_us is set before the partner can notice that the output has ended. So whatever an interactor
  *     does because of it comes later, also by the clock. A program notices that its interactor has ended when
- *     the end of that process is known, unless that takes longer than ENDS_TOGETHER_US.
+ *     the end of that process is known, unless that takes longer than streams.c waits for it.
  *
  * The report says which of the two ended first. If the launcher ended a run, that decision is the time of its end. Otherwise
  * an interactor ends with its process, and a program with its process or its output, whichever ended first.
@@ -30,9 +30,6 @@
 
 #include "shared.h"
 #include "wire.h"
-
-/* So long after the end of its output a process may still take to end, on a machine where much else runs. */
-enum { ENDS_TOGETHER_US = 200000 };
 
 /* `input`: the slot's end of the program's standard input. `sockets`: from the partner, and to it. */
 void partner_begin(struct shared *shared, const struct request *request, int input, const int *sockets);

@@ -32,7 +32,6 @@
 #include "kernel_files.h"
 #include "message.h"
 #include "monotonic.h"
-#include "partner.h"
 #include "wire.h"
 
 enum { REPORT_SIZE = 124 };
@@ -149,6 +148,9 @@ void run_report(struct slot *slot, const struct saved *saved) {
   struct buffer rest[] = {{output, kept[0], 0}, {output + OUTPUT_MAX, kept[1], 0}, {left, slot->shared->left, 0}, reason};
   answer(FRAME_REPORT, slot->id, report, sizeof report, rest, COUNT(rest));
 }
+
+/* So long after its output a process may still take to end. */
+enum { ENDS_TOGETHER_US = 20000 };
 
 /*
  * When the run ended, by the clock, for its partner's run to be compared with. A program that the launcher ended counts

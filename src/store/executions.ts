@@ -61,6 +61,9 @@ const BATCH_ITEMS = 64;
  */
 const LINGER_MS = 20;
 
+/** Ends are sent again until they are stored: what a slow database needs for a large batch must not be cut each time. */
+const ENDS_SILENT_MS = 20_000;
+
 export type ExecutionsOptions = {
   /** How many ends are worth waiting for: while that many executions wait for a slot, no slot is empty. */
   readonly backlog?: () => number;
@@ -88,7 +91,7 @@ export function createExecutions(
     max_items: BATCH_ITEMS,
     max_bytes: 8 * 1024 * 1024,
     bytes: bytesOf,
-    run: (commands) => guard(() => completeMany(ending, consumer_id, commands)),
+    run: (commands) => guard(() => completeMany(ending, consumer_id, commands), ENDS_SILENT_MS),
     isAway,
     linger: { for_items: backlog, ms: LINGER_MS },
   });

@@ -7,7 +7,7 @@ import {
   SMALL_RECORD_BYTES,
 } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
-import { createBatcher, createKeyedBatcher } from './batch.ts';
+import { createKeyedBatcher } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 import { type Beat, ifThere } from './replica.ts';
 
@@ -31,8 +31,8 @@ export type Results = {
   knows(secret_digest: Uint8Array): Promise<boolean>;
   /** Those of the ids that have ended. For callers that are authenticated already. */
   ended(ids: readonly string[]): Promise<ResultRow[]>;
-  /** One in any state, for a caller that is known to own it; null if retention has removed it. */
-  record(id: string): Promise<ResultRow | null>;
+  /** One in any state, of an account that is known to own it; null if retention has removed it. */
+  record(account_id: string, id: string): Promise<ResultRow | null>;
 };
 
 type ReadRow = CallerRow & { outcome: string } & BytesRow;
@@ -107,21 +107,24 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
       };
     },
   });
-  // Many waits may end in the same moment.
-  let record_bytes = GUESSED_RECORD_BYTES;
-  const records = createBatcher<string, ResultRow | null>({
-    max_items: READ_ITEMS,
-    patience_ms,
-    bytes: () => record_bytes,
-    max_bytes: READ_BYTES,
-    isAway,
-    async run(ids) {
-      const rows = await db<BytesRow[]>`
-        select * from runledger.records_of(${`{${ids.join(',')}}`}::text::uuid[], ${SMALL_RECORD_BYTES})`;
-      const found = new Map(rows.map((row) => [row.record.id, resultRow(row)]));
-      const bytes = [...found.values()].reduce((sum, row) => sum + payloadBytes(row), 0);
-      record_bytes = bytes / ids.length;
-      return ids.map((id) => found.get(id) ?? null);
+  // Many waits of one account may end in the same moment.
+  const records = createKeyedBatcher<string, ResultRow | null>({
+    batches_at_once: READS_AT_ONCE,
+    runAlone: async (_account_id, id) => (await recordsOf(db, [id]))[0]!,
+    batches() {
+      let record_bytes = GUESSED_RECORD_BYTES;
+      return {
+        max_items: READ_ITEMS,
+        patience_ms,
+        bytes: () => record_bytes,
+        max_bytes: READ_BYTES,
+        isAway,
+        async run(ids) {
+          const rows = await recordsOf(db, ids);
+          record_bytes = rows.reduce((sum, row) => sum + bytesOf(row), 0) / ids.length;
+          return rows;
+        },
+      };
     },
   });
   const read: Results['read'] = (secret_digest, id) =>
@@ -142,7 +145,7 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
         select * from runledger.results_of(${`{${ids.join(',')}}`}::text::uuid[], ${SMALL_RECORD_BYTES})`;
       return rows.map(resultRow);
     },
-    record: (id) => records.add(id),
+    record: (account_id, id) => records.add(account_id, id),
   };
 }
 
@@ -186,9 +189,17 @@ function outcomeOf(row: ReadRow): ResultOutcome {
   return { kind: 'found', caller, record: resultRow(row) };
 }
 
-function bytesIn(outcome: ResultOutcome): number {
-  return outcome.kind === 'found' ? payloadBytes(outcome.record) : 0;
+async function recordsOf(db: Db, ids: readonly string[]): Promise<(ResultRow | null)[]> {
+  const rows = await db<BytesRow[]>`
+    select * from runledger.records_of(${`{${ids.join(',')}}`}::text::uuid[], ${SMALL_RECORD_BYTES})`;
+  const found = new Map(rows.map((row) => [row.record.id, resultRow(row)]));
+  return ids.map((id) => found.get(id) ?? null);
 }
+
+const bytesOf = (row: ResultRow | null): number => (row === null ? 0 : payloadBytes(row));
+
+const bytesIn = (outcome: ResultOutcome): number =>
+  outcome.kind === 'found' ? bytesOf(outcome.record) : 0;
 
 /** From a replica with `beat`. */
 export async function readRecord(

@@ -1,5 +1,14 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
-import { bestOf, judge, pairRows, rowsOf, tableRow } from '../../bench/support/compared.ts';
+import {
+  bestOf,
+  betterOf,
+  judge,
+  pairRows,
+  rowsOf,
+  tableRow,
+} from '../../bench/support/compared.ts';
 import type { Measure, Report } from '../../bench/support/report.ts';
 
 const report = (...measures: Measure[]): Report => ({
@@ -137,4 +146,16 @@ t.test('the table shows ratio, goal and result, also of rows that one side lacks
     ['http: only after', '%', '-', '1.00', '-', '', 'new'],
     ['http: only before', 'ms', '1.00', '-', '-', '', 'gone'],
   ]);
+});
+
+t.test('each unit of a bench is known to be better high, low, or neither', async (t) => {
+  const folder = join(import.meta.dirname, '../../bench');
+  const benches = readdirSync(folder).filter((name) => name.endsWith('.bench.ts'));
+  const units = benches.flatMap((name) =>
+    [...readFileSync(join(folder, name), 'utf8').matchAll(/\bunit: '([^']*)'/g)].map((m) => m[1]!),
+  );
+  t.ok(units.includes('µs') && units.includes('MB'));
+  for (const unit of new Set(units)) t.ok(betterOf(unit), unit);
+  t.equal(betterOf('MB'), 'lower');
+  t.throws(() => betterOf('parsecs'), /parsecs/);
 });

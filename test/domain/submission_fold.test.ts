@@ -64,7 +64,7 @@ t.test('events fold to the record that the projection gives', async (t) => {
     const events = await w.db<AppendedEvent[]>`
       select stream, version, type, schema, at, facts from runledger.events where stream = ${id} order by version`;
     const folded = renderResult(foldSubmission(events));
-    const stored = renderResult((await createResults(w.web).record(id))!);
+    const stored = renderResult((await createResults(w.web).record('', id))!);
     const output = { stdout: null, stderr: null };
     t.strictSame({ ...folded, ...output }, { ...stored, ...output }, stored.status);
   }

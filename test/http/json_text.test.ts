@@ -43,6 +43,8 @@ t.test('the names of an object are bounded, and are not all read', async (t) => 
   const message = `has more than ${NAMES_LIMIT} names`;
   const found = { value: undefined, errors: [{ path: 'a[1]', message }], not_parsed: true };
   t.same(read(`{"a":[0,${named(NAMES_LIMIT + 1)}]}`), found);
+  const deep = `{"a":${'['.repeat(DEPTH_LIMIT)}${']'.repeat(DEPTH_LIMIT)},"b":${named(NAMES_LIMIT + 1)}}`;
+  t.match(read(deep), { value: undefined, not_parsed: true }, 'also behind what nests too deep');
 });
 
 t.test('text that is no JSON is walked to its end', async (t) => {

@@ -52,7 +52,7 @@ t.test('what is heavy', async (t) => {
   t.test('their bytes are those of the record, in every encoding', async (t) => {
     for (const [name, stdout] of Object.entries(outputs)) {
       const id = await ended({ stdout, stderr: Buffer.from('\0') });
-      const row = await createResults(service.db).record(id);
+      const row = await createResults(service.db).record('', id);
       t.equal(row!.stdout, null, 'they do not come with the row');
       t.equal(row!.large, stdout.length + 1);
       const whole = await withPayloads(service.db, row!);
@@ -87,7 +87,7 @@ t.test('what is heavy', async (t) => {
   t.test('one that comes with its row has the same bytes, too', async (t) => {
     const stdout = Buffer.from('ü€😀"\\\n\0'.repeat(1_500));
     const id = await ended({ stdout });
-    const row = await createResults(service.db).record(id);
+    const row = await createResults(service.db).record('', id);
     t.same(row!.stdout, stdout);
     for (const encoding of ['utf8', 'base64'] as const) {
       const res = await ask(`/api/result/${id}?encoding=${encoding}`);

@@ -51,6 +51,8 @@ t.test(
     const groups = [group('r', null), group('a', 'r', any), group('b', 'r')];
     t.strictSame(score(groups, 'a:WA a: a: b:AC'), ok(1), 'stop: first');
     t.strictSame(score(groups, 'a:WA a:AC a:AC b:AC'), ok(1), 'stop: never');
+    t.strictSame(score(groups, 'a:WA a:IE a: b:AC'), ok(1), 'a checker that failed there');
+    t.strictSame(score(groups, 'a:AC a:IE a: b:AC'), ok(null), 'one that counts');
     t.strictSame(score(groups, 'a:AC a:WA a:AC b:AC'), ok(2));
     const nested = [group('r', null, { on_reject: 'break' }), group('a', 'r'), group('b', 'r')];
     t.strictSame(score(nested, 'a:AC a:WA a:AC b:AC'), ok(2));

@@ -25,7 +25,7 @@ const handler: KeyedHandler = async (web, exchange, digest): Promise<Answer> => 
   if (outcome === 'not_found') return problem('not_found');
   exchange.submission_id = id;
   if (outcome === 'already_ended') return problem('already_ended');
-  const row = await web.results.record(id!);
+  const row = await web.results.record(spent.caller.account_id, id!);
   return row === null ? problem('not_found') : { status: STATUS.ok, body: renderResult(row) };
 };
 

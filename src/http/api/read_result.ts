@@ -100,7 +100,7 @@ async function answer(
     const { timeout_ms } = wish;
     const waited = await waitForEnd(web, exchange, id, { timeout_ms }).row;
     if (waited === 'gone') return null;
-    row = waited ?? (await web.results.record(id)) ?? row;
+    row = waited ?? (await web.results.record(outcome.caller.account_id, id)) ?? row;
   }
   const shown = { status: STATUS.ok, headers: wish.applied };
   const given = await recordAnswer(web, exchange, row, shown, encoding);

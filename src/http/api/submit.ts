@@ -253,7 +253,7 @@ async function answerReplayed(
     if (row === null && !(await web.submissions.settle(id))) return undone();
   }
   if (row === 'gone') return null;
-  row ??= await web.results.record(id);
+  row ??= await web.results.record(exchange.caller!.account_id, id);
   const shown = {
     status: STATUS.accepted,
     headers: {

@@ -4,7 +4,7 @@
  * that are not UTF-8 (they would become U+FFFD), and objects of very many names (JSON.parse alone would hold all others up).
  *
  * The text is walked first, and its grammar is left to JSON.parse. The walk takes one step per character outside strings and
- * one search per string. Of text that is not JSON it finds nothing that is used, but for too many names.
+ * one search per string. Of text that is not JSON it finds nothing that is used, but for too many names or levels.
  */
 import type { FieldError } from './problem.ts';
 
@@ -76,7 +76,7 @@ function walk(text: string): { errors: FieldError[]; stopped: boolean } {
         const isObject = text.charCodeAt(at) === 0x7b;
         if (frames.length === DEPTH_LIMIT) {
           errors.push({ path: '', message: `the body nests deeper than ${DEPTH_LIMIT} levels` });
-          return { errors, stopped: false };
+          return { errors, stopped: true };
         }
         frames.push({
           path: pathWithin(frame),
