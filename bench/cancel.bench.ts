@@ -83,7 +83,7 @@ try {
 }
 
 async function pidOf(token: string): Promise<number> {
-  for (;;) {
+  for (const began = performance.now(); performance.now() - began < 60_000; ) {
     const found = readdirSync('/proc').find(
       // Init has the launcher's command line.
       (name) => /^\d+$/.test(name) && commandOf(Number(name)).includes(token),
@@ -91,6 +91,7 @@ async function pidOf(token: string): Promise<number> {
     if (found !== undefined) return Number(found);
     await wait(5);
   }
+  throw new Error('the program did not start within a minute');
 }
 
 /** Empty for one that has ended. */

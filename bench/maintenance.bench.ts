@@ -158,7 +158,7 @@ function measuresOf(large: Chores, small: Chores): Measure[] {
 }
 
 function p99({ alone, beside }: Chore): [number, number] {
-  return [beside.length > 0 ? quantile(beside, 0.99) : 0, quantile(alone, 0.99)];
+  return [quantile(beside, 0.99), quantile(alone, 0.99)];
 }
 
 function seconds(from: number): number {

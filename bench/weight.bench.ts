@@ -62,6 +62,9 @@ type Weight = { outcome: Outcome | null; right?: Measure; rows?: Measure[] };
 /** Prepared first, so that only the weight itself is measured. */
 type Kind = { name: string; prepare(web: WebProcess): Promise<() => Promise<Weight>> };
 
+/** Of those that are pipelined and not read. What is refused at its first request weighs nothing. */
+const BEGUN_AT_LEAST = KEYS / 2;
+
 const teardowns: (() => unknown)[] = [];
 const t = { teardown: (work: () => unknown) => void teardowns.unshift(work) };
 const folder = mkdtempSync(join(tmpdir(), 'runledger-weight-'));
@@ -104,6 +107,10 @@ function kinds(): Kind[] {
       const order = how(await requestsFor(stdout));
       return async () => {
         const outcome = await send(web, order);
+        if (order.deaf) {
+          const begun = row('connections with the beginning of an answer', '', begunOf(outcome));
+          return { outcome, rows: [{ ...begun, at_least: BEGUN_AT_LEAST }] };
+        }
         const name = 'answers that were right to the last byte';
         const right = served(name, outcome.whole, right_at_least);
         return { outcome, right };
@@ -148,6 +155,8 @@ async function weigh({ name, prepare }: Kind): Promise<void> {
   const working = work();
   const busy = await measure(other, router, working);
   const { outcome, right, rows = [] } = await working;
+  if (busy.submit_ms.length === 0 || busy.ready_ms.length === 0)
+    throw new Error(`${name}: nothing was asked beside it`);
   const machine_load = loadavg()[0]!;
   const memory_mib = peakMemory(web);
   const after = await measure(other, router, wait(IDLE_MS));
@@ -158,17 +167,22 @@ async function weigh({ name, prepare }: Kind): Promise<void> {
   const dead = web.written.filter((line) => /declared dead|no heartbeat/.test(line)).length;
   measures.push(
     against(`${name}: another account's submit, p99`, 'ms', p99, idle, { at_most: P99_AT_MOST }),
+    row("another account's submit, slowest", 'ms', Math.max(...busy.submit_ms)),
     row('/readyz, slowest', 'ms', Math.max(...busy.ready_ms), READY_AT_MOST_MS),
     row('/readyz that was not 200', '', busy.unready, 0),
     row('pools declared dead', '', dead, 0),
     row('memory of web, peak', 'MiB', memory_mib, MEMORY_AT_MOST_MIB),
     row('memory of web, before', 'MiB', memory_before_mib),
     ...rows,
-    ...(outcome === null ? [] : answered(outcome)),
+    ...(outcome === null ? [] : answered(outcome, right !== undefined)),
     ...(right === undefined ? [] : [right]),
     row('load average of the machine', '', machine_load),
   );
   console.error(`${name}: measured`);
+}
+
+function begunOf({ statuses }: Outcome): number {
+  return statuses['200'] ?? 0;
 }
 
 function row(name: string, unit: string, value: number, at_most?: number): Measure {
@@ -181,20 +195,22 @@ function served(name: string, value: number, at_least?: number): Measure {
   return { ...row(name, '', value), ...bound };
 }
 
-function answered({ statuses, wrong }: Outcome): Measure[] {
+function answered({ statuses, wrong }: Outcome, is_compared: boolean): Measure[] {
   const counts = Object.entries(statuses);
   return [
     ...counts.map(([status, count]) => row(`answers ${status}`, '', count)),
-    row('answers with a wrong byte', '', wrong, 0),
+    ...(is_compared ? [row('answers with a wrong byte', '', wrong, 0)] : []),
   ];
 }
 
 async function measure(other: LeanClient, router: LeanClient, until: Promise<unknown>) {
   const seen = { submit_ms: [] as number[], ready_ms: [] as number[], unready: 0 };
   let over = false;
-  void until.then(() => {
+  // Whoever waits for the work itself gets its failure.
+  const end = () => {
     over = true;
-  });
+  };
+  until.then(end, end);
   const ask = async (
     client: LeanClient,
     every_ms: number,
@@ -281,7 +297,7 @@ async function requestsFor(stdout: Buffer): Promise<string[]> {
   const account = randomUUID();
   const keys = await newKeys(account);
   const id = await ended(keys[0]!, { stdout });
-  const record = await createResults(db).record(id);
+  const record = await createResults(db).record('', id);
   writeFileSync(bodyFile, JSON.stringify(renderResult(await withPayloads(db, record!))));
   return keys.map((key) =>
     getRequest(key, `/api/result/${id}`).replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'),

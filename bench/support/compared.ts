@@ -121,11 +121,21 @@ export function judge(pair: Pair, floor: number, pick: Pick): Judged {
 /** How many times better `after` is; null where neither direction is better, or a value is not positive. */
 function gainOf(unit: string, before: number, after: number): number | null {
   if (!(before > 0 && after > 0)) return null;
-  if (unit.endsWith('/s')) return after / before;
-  return LOWER_IS_BETTER.has(unit) ? before / after : null;
+  const better = betterOf(unit);
+  if (better === 'higher') return after / before;
+  return better === 'lower' ? before / after : null;
 }
 
-const LOWER_IS_BETTER = new Set(['us', 'ms', 's', 'executions']);
+const LOWER_IS_BETTER = 'µs|us|ms|s|bytes|MB|MiB|cores|executions|tests'.split('|');
+/** A share or a count. */
+const NEITHER_IS_BETTER = ['', '%'];
+
+export function betterOf(unit: string): 'higher' | 'lower' | 'neither' {
+  if (unit.endsWith('/s')) return 'higher';
+  if (LOWER_IS_BETTER.includes(unit)) return 'lower';
+  if (NEITHER_IS_BETTER.includes(unit)) return 'neither';
+  throw new Error(`nothing says whether more or fewer ${unit} are better: name it in compared.ts`);
+}
 
 export const TABLE_HEAD = ['', 'unit', 'before', 'after', 'ratio', 'goal', 'result'];
 

@@ -13,18 +13,20 @@ export async function leanClient(port: number, request = ''): Promise<LeanClient
   const bytes = Buffer.from(request);
   let socket = await open(port);
   let received: Buffer = Buffer.alloc(0);
-  let settle: ((answer: { status: number; body: string }) => void) | null = null;
+  let asked: PromiseWithResolvers<{ status: number; body: string }> | null = null;
 
   function listen(): void {
     socket.on('data', (chunk: Buffer) => {
       received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
       const answer = take();
-      if (answer) settle?.(answer);
+      if (answer) asked?.resolve(answer);
     });
     // The server may close the connection while it is idle.
     const mine = socket;
     mine.on('close', () => {
-      if (socket === mine) closing = true;
+      if (socket !== mine) return;
+      closing = true;
+      asked?.reject(new Error('the connection was closed before the answer'));
     });
   }
 
@@ -55,10 +57,9 @@ export async function leanClient(port: number, request = ''): Promise<LeanClient
         received = Buffer.alloc(0);
         listen();
       }
-      return new Promise((resolve) => {
-        settle = resolve;
-        socket.write(another ?? bytes);
-      });
+      asked = Promise.withResolvers();
+      socket.write(another ?? bytes);
+      return asked.promise;
     },
     close: () => socket.destroy(),
   };

@@ -64,7 +64,7 @@ async function startHost(root: string): Promise<Host> {
   const child: ChildProcess = fork(join(import.meta.dirname, 'pair_host.ts'), [root], {
     cwd: root,
     env: ENVIRONMENT,
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   const gone = once(child, 'exit');
   const answer = async () => {
@@ -83,7 +83,7 @@ async function startHost(root: string): Promise<Host> {
       return answered;
     },
     async stop() {
-      child.send('stop');
+      if (child.connected) child.send('stop');
       await gone;
     },
   };
@@ -97,13 +97,16 @@ await withBase('bench-pair', BASE, async (base, commit) => {
     const roots = { before: base, after: TREE };
     const order = round % 2 === 0 ? (['before', 'after'] as const) : (['after', 'before'] as const);
     const hosts = {} as Sides<Host>;
-    for (const side of order) hosts[side] = await startHost(roots[side]);
-    await settled([hosts.before.pid, hosts.after.pid]);
-    for (const [n, { turns, ...runs }] of CASES.entries()) {
-      const { before, after } = await inTurns(hosts, runs, turns);
-      rows[n]!.ms.push({ before: median(before), after: median(after) });
+    try {
+      for (const side of order) hosts[side] = await startHost(roots[side]);
+      await settled([hosts.before.pid, hosts.after.pid]);
+      for (const [n, { turns, ...runs }] of CASES.entries()) {
+        const { before, after } = await inTurns(hosts, runs, turns);
+        rows[n]!.ms.push({ before: median(before), after: median(after) });
+      }
+    } finally {
+      await Promise.all(Object.values(hosts).map((host) => host.stop()));
     }
-    await Promise.all([hosts.before.stop(), hosts.after.stop()]);
     console.error(`round ${round + 1} of ${ROUNDS}`);
   }
   print(rows, commit);

@@ -45,6 +45,7 @@ export const BENCH_DIR = process.env['BENCH_DIR'] ?? 'build/bench/single';
 export function publish(bench: string, question: string, measures: readonly Measure[]): Report {
   const report = { bench, question, at: new Date().toISOString(), machine: machine(), measures };
   print(report);
+  if (measures.some((measure) => isMet(measure) === false)) process.exitCode = 1;
   mkdirSync(BENCH_DIR, { recursive: true });
   writeFileSync(join(BENCH_DIR, `${bench}.json`), `${JSON.stringify(report, null, 2)}\n`);
   return report;

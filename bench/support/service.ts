@@ -42,15 +42,16 @@ export async function startService(
   const state = mkdtempSync(join(tmpdir(), 'runledger-bench-'));
   const port = await freePort();
   const env = {
-    ...process.env,
+    ...own(process.env),
     PORT: String(port),
     RUNLEDGER_STATE_DIR: state,
     RUNLEDGER_LOG_LEVEL: 'warn',
     ...environment,
   };
+  // By the channel it learns of this process's end, and stops.
   const child = spawn(node, [...CLI, 'serve'], {
     env,
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   });
   await lineOf(child, (line) => line.startsWith('try'));
   const cli = (...args: string[]) =>
@@ -86,6 +87,12 @@ export async function startService(
       rmSync(state, { recursive: true, force: true });
     },
   };
+}
+
+/** Without what would send the load of a bench into another service's database. */
+function own(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const is_foreign = (name: string) => name === 'DATABASE_URL' || name.startsWith('RUNLEDGER_');
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !is_foreign(name)));
 }
 
 /** One connection for each simultaneous call. */

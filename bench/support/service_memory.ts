@@ -38,7 +38,9 @@ function megabytes(path: string, name: string): number {
     const [, kib = 0] =
       readFileSync(path, 'utf8').match(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm')) ?? [];
     return (Number(kib) * 1024) / 1e6;
-  } catch {
-    return 0; // the process has ended
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ESRCH') return 0; // the process has ended
+    throw error;
   }
 }
