@@ -109,7 +109,7 @@ export type Sockets = {
   add(socket: Socket): void;
   /**
    * The database is there again after an outage. A connection to a machine that was lost without notice would wait for a quarter of
-   * an hour: ends those that receive nothing from now on. One that was merely idle is opened again when it is needed.
+   * an hour: ends those that carry nothing from now on. One that was merely idle is opened again when it is needed.
    */
   endSilent(): void;
   /**
@@ -139,9 +139,9 @@ export function createSockets(): Sockets {
     },
     endSilent() {
       forgetClosed();
-      const received = [...open].map((socket) => [socket, socket.bytesRead] as const);
+      const carried = [...open].map((socket) => [socket, bytesOf(socket)] as const);
       setTimeout(() => {
-        for (const [socket, bytes] of received) if (socket.bytesRead === bytes) socket.destroy();
+        for (const [socket, bytes] of carried) if (bytesOf(socket) === bytes) socket.destroy();
       }, SILENT_MS).unref();
     },
     async unlessSilent(work, silent_ms = SILENT_MS) {
@@ -153,7 +153,7 @@ export function createSockets(): Sockets {
         if (now_ms - looked_ms > 2 * LOOK_MS) heard.clear();
         looked_ms = now_ms;
         for (const socket of open) {
-          const bytes = socket.bytesRead + sentBytes(socket);
+          const bytes = bytesOf(socket);
           const last = heard.get(socket);
           if (last?.bytes !== bytes) heard.set(socket, { bytes, at_ms: now_ms });
           else if (now_ms - last.at_ms >= silent_ms) socket.destroy();
@@ -169,10 +169,13 @@ export function createSockets(): Sockets {
   };
 }
 
-/** A large statement may take long to be sent, and is one write: what of it waits is known to the handle alone. */
-function sentBytes(socket: Socket): number {
+/**
+ * How many a connection has carried, both ways. A large statement may take long to be sent, and is one write: what of it waits
+ * is known to the handle alone.
+ */
+function bytesOf(socket: Socket): number {
   const { _handle } = socket as unknown as { _handle: { writeQueueSize?: number } | null };
-  return socket.bytesWritten - (_handle?.writeQueueSize ?? 0);
+  return socket.bytesRead + socket.bytesWritten - (_handle?.writeQueueSize ?? 0);
 }
 
 /** Startup parameters for the server itself. A pooler would reject them, and it watches its connections on its own. */

@@ -49,7 +49,7 @@ export const cancelSubmission: ApiCall = {
         examples: { cancelled: { value: EXAMPLE_CANCELLED } },
       },
     ],
-    problems: ['invalid_request', 'not_found', 'already_ended', 'method_not_allowed', ...COMMON],
+    problems: ['not_found', 'already_ended', 'method_not_allowed', ...COMMON],
   },
   handler,
 };

@@ -88,7 +88,7 @@ export const listSubmissions: ApiCall = {
         },
       },
     ],
-    problems: ['invalid_request', 'method_not_allowed', ...COMMON],
+    problems: ['method_not_allowed', ...COMMON],
   },
   async handler(web, exchange, digest) {
     const errors: FieldError[] = [];

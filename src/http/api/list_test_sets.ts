@@ -30,7 +30,7 @@ export const listTestSets: ApiCall = {
         examples: { some: { value: { test_sets: [EXAMPLE_TEST_SET] } } },
       },
     ],
-    problems: ['invalid_request', 'method_not_allowed', ...COMMON],
+    problems: ['method_not_allowed', ...COMMON],
   },
   async handler(web, exchange, digest) {
     const errors: FieldError[] = [];

@@ -33,7 +33,7 @@ export const readTestSet: ApiCall = {
         examples: { set: { value: EXAMPLE_TEST_SET } },
       },
     ],
-    problems: ['invalid_request', 'not_found', 'method_not_allowed', ...COMMON],
+    problems: ['not_found', 'method_not_allowed', ...COMMON],
   },
   handler: (web, exchange, digest) =>
     withSet(web, exchange, digest, async (id, caller) => {
@@ -55,7 +55,7 @@ export const deleteTestSet: ApiCall = {
       'Its bytes are deleted, but for those that another set has, too. Records of submissions that were judged on it stay.',
     parameters,
     success: [{ status: '204', description: 'Deleted.', schemas: {}, type: null, headers: RATE }],
-    problems: ['invalid_request', 'not_found', 'in_use', 'method_not_allowed', ...COMMON],
+    problems: ['not_found', 'in_use', 'method_not_allowed', ...COMMON],
   },
   handler: (web, exchange, digest) =>
     withSet(web, exchange, digest, async (id, caller) => {

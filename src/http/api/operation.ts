@@ -74,6 +74,7 @@ export const RATE: readonly ResponseHeader[] = ['RateLimit', 'RateLimit-Policy']
 
 /** Of every call that needs a key. */
 export const COMMON: readonly ProblemWord[] = [
+  'invalid_request',
   'unauthorized',
   'https_required',
   'rate_limited',
@@ -85,7 +86,13 @@ export const COMMON: readonly ProblemWord[] = [
 
 /** Of every call that needs none. */
 export const BARE: readonly ProblemWord[] = [
-  ...(['https_required', 'header_too_large', 'unknown_transfer_coding', 'internal'] as const),
+  ...([
+    'invalid_request',
+    'https_required',
+    'header_too_large',
+    'unknown_transfer_coding',
+    'internal',
+  ] as const),
 ];
 
 export const EXAMPLE_ID = EXAMPLE_COMPLETED.id;

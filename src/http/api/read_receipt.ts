@@ -61,7 +61,7 @@ const operation: Operation = {
       examples: { unsealed: { value: { id: EXAMPLE_ID } } },
     },
   ],
-  problems: ['invalid_request', 'not_found', 'method_not_allowed', 'no_receipts', ...COMMON],
+  problems: ['not_found', 'method_not_allowed', 'no_receipts', ...COMMON],
 };
 
 export const readReceipt: ApiCall = {

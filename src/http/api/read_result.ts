@@ -51,7 +51,7 @@ const operation: Operation = {
       },
     },
   ],
-  problems: ['invalid_request', 'not_found', 'method_not_allowed', ...COMMON],
+  problems: ['not_found', 'method_not_allowed', ...COMMON],
 };
 
 export const readResult: ApiCall = {

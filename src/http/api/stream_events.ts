@@ -62,7 +62,7 @@ const operation: Operation = {
       headers: RATE,
     },
   ],
-  problems: ['invalid_request', 'not_found', 'method_not_allowed', ...COMMON],
+  problems: ['not_found', 'method_not_allowed', ...COMMON],
 };
 
 export const streamEvents: ApiCall = {

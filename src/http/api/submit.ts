@@ -68,7 +68,6 @@ const operation: Operation = {
     },
   ],
   problems: [
-    'invalid_request',
     'timeout',
     'payload_too_large',
     'unsupported_media_type',

@@ -55,13 +55,7 @@ const operation: Operation = {
       },
     },
   ],
-  problems: [
-    'invalid_request',
-    'payload_too_large',
-    'unsupported_media_type',
-    'method_not_allowed',
-    ...COMMON,
-  ],
+  problems: ['payload_too_large', 'unsupported_media_type', 'method_not_allowed', ...COMMON],
 };
 
 const handler: KeyedHandler = (web, exchange, digest) =>

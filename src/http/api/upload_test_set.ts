@@ -65,7 +65,6 @@ const operation: Operation = {
     },
   ],
   problems: [
-    'invalid_request',
     'quota_exceeded',
     'payload_too_large',
     'unsupported_media_type',
@@ -179,8 +178,8 @@ function readAndStore(
       return unauthorized();
     }
     const stored = await web.test_sets.read(owner, created.id);
-    // Another call may have deleted it since.
-    if (stored === null) return problem('not_found');
+    if (stored === null)
+      return unavailable('Another call deleted the set at the same time: upload it again.');
     return {
       status: created.kind === 'created' ? STATUS.created : STATUS.ok,
       body: testSetRecord(stored),

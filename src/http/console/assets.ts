@@ -29,11 +29,16 @@ export const assets: readonly ConsoleCall[] = FILES.map(({ name, type, file }) =
       kept ??= read(file());
       const { body, etag } = kept;
       const headers = { 'Cache-Control': 'no-cache', ETag: etag };
-      if (req.headers['if-none-match'] === etag) return { status: STATUS.not_modified, headers };
+      if (namesTag(req.headers['if-none-match'], etag))
+        return { status: STATUS.not_modified, headers };
       return { status: STATUS.ok, type, headers, body };
     },
   };
 });
+
+/** A proxy that compresses writes the tag as a weak one. */
+const namesTag = (header = '', etag: string): boolean =>
+  header.split(',').some((each) => each.trim().replace(/^W\//, '') === etag);
 
 function read(file: string | URL) {
   const body = readFileSync(file);
