@@ -222,7 +222,7 @@ export const judgingMutants: readonly Mutant[] = [
     'test/judging/score.test.ts',
     ['only sets with scores have one', "set.scoring !== 'score' || ", ''],
     ['a set without groups has no score', ' || set.groups.length === 0', ''],
-    ['a checker that failed leaves no score', "({ verdict }) => verdict === 'IE'", '() => false'],
+    ['a checker that failed leaves no score', "if (verdict === 'IE') throw new NotJudged();", ''],
     [
       'points of a rejected test are ignored',
       ': group.reject_score,\n  };',
