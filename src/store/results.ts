@@ -88,45 +88,41 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
       run: ({ length }) => spendMany(db, Buffer.from(digest, DIGEST_TEXT), length),
     }),
   });
-  const reads = createKeyedBatcher<string, ResultOutcome>({
-    batches_at_once: READS_AT_ONCE,
-    runAlone: (digest, id) => readOne(db, Buffer.from(digest, DIGEST_TEXT), id),
-    batches(digest) {
-      let record_bytes = GUESSED_RECORD_BYTES;
-      return {
-        max_items: READ_ITEMS,
-        patience_ms,
-        bytes: () => record_bytes,
-        max_bytes: READ_BYTES,
-        isAway,
-        async run(ids) {
-          const outcomes = await readMany(db, Buffer.from(digest, DIGEST_TEXT), ids);
-          record_bytes = outcomes.reduce((sum, each) => sum + bytesIn(each), 0) / ids.length;
-          return outcomes;
-        },
-      };
-    },
-  });
+  const inBatches = <R>(
+    ofKey: (key: string, ids: readonly string[]) => Promise<R[]>,
+    runAlone: (key: string, id: string) => Promise<R>,
+    bytesIn: (one: R) => number,
+  ) =>
+    createKeyedBatcher<string, R>({
+      batches_at_once: READS_AT_ONCE,
+      runAlone,
+      batches(key) {
+        let record_bytes = GUESSED_RECORD_BYTES;
+        return {
+          max_items: READ_ITEMS,
+          patience_ms,
+          bytes: () => record_bytes,
+          max_bytes: READ_BYTES,
+          isAway,
+          async run(ids) {
+            const found = await ofKey(key, ids);
+            record_bytes = found.reduce((sum, each) => sum + bytesIn(each), 0) / ids.length;
+            return found;
+          },
+        };
+      },
+    });
+  const reads = inBatches<ResultOutcome>(
+    (digest, ids) => readMany(db, Buffer.from(digest, DIGEST_TEXT), ids),
+    (digest, id) => readOne(db, Buffer.from(digest, DIGEST_TEXT), id),
+    (outcome) => (outcome.kind === 'found' ? payloadBytes(outcome.record) : 0),
+  );
   // Many waits of one account may end in the same moment.
-  const records = createKeyedBatcher<string, ResultRow | null>({
-    batches_at_once: READS_AT_ONCE,
-    runAlone: async (_account_id, id) => (await recordsOf(db, [id]))[0]!,
-    batches() {
-      let record_bytes = GUESSED_RECORD_BYTES;
-      return {
-        max_items: READ_ITEMS,
-        patience_ms,
-        bytes: () => record_bytes,
-        max_bytes: READ_BYTES,
-        isAway,
-        async run(ids) {
-          const rows = await recordsOf(db, ids);
-          record_bytes = rows.reduce((sum, row) => sum + bytesOf(row), 0) / ids.length;
-          return rows;
-        },
-      };
-    },
-  });
+  const records = inBatches<ResultRow | null>(
+    (_account_id, ids) => recordsOf(db, ids),
+    async (_account_id, id) => (await recordsOf(db, [id]))[0]!,
+    (row) => (row === null ? 0 : payloadBytes(row)),
+  );
   const read: Results['read'] = (secret_digest, id) =>
     reads.add(Buffer.from(secret_digest).toString(DIGEST_TEXT), id);
   return {
@@ -195,11 +191,6 @@ async function recordsOf(db: Db, ids: readonly string[]): Promise<(ResultRow | n
   const found = new Map(rows.map((row) => [row.record.id, resultRow(row)]));
   return ids.map((id) => found.get(id) ?? null);
 }
-
-const bytesOf = (row: ResultRow | null): number => (row === null ? 0 : payloadBytes(row));
-
-const bytesIn = (outcome: ResultOutcome): number =>
-  outcome.kind === 'found' ? bytesOf(outcome.record) : 0;
 
 /** From a replica with `beat`. */
 export async function readRecord(

@@ -20,8 +20,13 @@ export const httpMutants: readonly Mutant[] = [
   ),
   ...inFile('src/http/api/readiness.ts', contract('disk of the database is full'), [
     'a submission that could not be stored counts for readiness',
-    'if (part !== null) unstored =',
-    'if (part === null) unstored =',
+    'part !== null && stored_ms',
+    'part === null && stored_ms',
+  ]),
+  ...inFile('src/http/api/readiness.ts', 'test/http/readiness.test.ts', [
+    'what waited while others were stored does not count',
+    ' && stored_ms < begun_ms',
+    '',
   ]),
   ...inFile('src/log.ts', 'test/log.test.ts', [
     'an outage is logged without a stack',
