@@ -144,9 +144,15 @@ export type ListOptions = CallOptions & {
 
 /** A method for each call of the OpenAPI document, by its operation id; beside these, wait and run. */
 export type Client = {
-  /** Resolves when the submission is stored. */
+  /**
+   * Resolves when the submission is stored. An ApiError with `idempotency_mismatch`, and with the id of the other submission,
+   * if the idempotency key was that of another request.
+   */
   submit(request: SubmissionRequest, options?: SubmitOptions): Promise<{ id: string }>;
-  /** Up to 100 in one call: an answer for each, in their order. One that is rejected does not keep out the others. */
+  /**
+   * Up to 100 in one call: an answer for each, in their order. One that is rejected does not keep out the others, nor does
+   * one whose key was that of another request: its answer has `mismatch`.
+   */
   submitAll(requests: readonly BatchItem[], options?: CallOptions): Promise<BatchAnswer[]>;
   /** The record as it is now. */
   result(id: string, options?: ResultOptions): Promise<ResultRecord>;
@@ -186,24 +192,34 @@ export type Client = {
   openapi(options?: CallOptions): Promise<Record<string, unknown>>;
 };
 
-/** An error that the service answered, with its words. */
+/**
+ * An error that the service answered, with its words. Two words are of this client: `idempotency_mismatch`, and
+ * `unexpected_answer` where what answers is not the service.
+ */
 export class ApiError extends Error {
   readonly status: number;
   readonly error: string;
+  /** of the submission that the error is about, where the answer names one */
+  readonly id: string | null;
   readonly fields: readonly FieldProblem[];
   readonly request_id: string | null;
 
   constructor(status: number, body: ProblemBody, request_id: string | null) {
-    const fields = body.fields ?? [];
+    // What is before the service, such as a proxy, has errors of another form.
+    const fields = Array.isArray(body.fields) ? body.fields : [];
     const named = fields.map(({ path, message }) => `${path || 'the body'} ${message}`);
-    super([body.message ?? `the service answered ${status}`, ...named].join('\n  '));
+    const message = textOf(body.message) ?? `the service answered ${status}`;
+    super([message, ...named].join('\n  '));
     this.name = 'ApiError';
     this.status = status;
-    this.error = body.error ?? 'unknown';
+    this.error = textOf(body.error) ?? 'unknown';
+    this.id = textOf(body.id);
     this.fields = fields;
     this.request_id = request_id;
   }
 }
+
+const textOf = (value: unknown) => (typeof value === 'string' ? value : null);
 
 type ProblemBody = {
   error?: string;
@@ -218,6 +234,8 @@ type SendOptions = CallOptions & {
   streams?: boolean;
   /** A 404 to a later try is a success: an earlier one, whose answer was lost, may have removed it. */
   removes?: boolean;
+  /** What each good answer has, so that an answer of another program is an error. */
+  needs?: readonly string[];
 };
 type Sent = { status: number; body: ProblemBody & Partial<ResultRecord>; response: Response };
 
@@ -233,10 +251,20 @@ const TEMPORARY = new Set([429, 500, 502, 503, 504]);
 
 const TEST_SETS = '/api/test-sets';
 const SUBMISSIONS = '/api/submissions';
+const RECORD = ['id', 'status'];
 /** The largest page that the service gives. */
 const LIST_PAGE = 200;
 
+/** Visible ASCII, as a header can have. */
+const KEY = /^[!-~]+$/;
+
 export function createClient(options: ClientOptions): Client {
+  if (typeof options.api_key !== 'string' || !KEY.test(options.api_key)) {
+    // Not the value: errors are logged.
+    throw new TypeError(
+      'api_key is not an API key: it must be visible ASCII characters, without a space or a line break',
+    );
+  }
   const send = (path: string, init: RequestInit, given: SendOptions) =>
     sendWithRetries(options, path, init, given);
 
@@ -245,7 +273,8 @@ export function createClient(options: ClientOptions): Client {
       'content-type': 'application/json',
       'idempotency-key': given.idempotency_key ?? randomUUID(),
     };
-    return send(path, { method: 'POST', headers, body: JSON.stringify(request) }, given);
+    const init = { method: 'POST', headers, body: JSON.stringify(request) };
+    return send(path, init, { ...given, needs: ['id'] });
   }
 
   async function get<T>(path: string, given: SendOptions): Promise<T> {
@@ -256,7 +285,8 @@ export function createClient(options: ClientOptions): Client {
   async function read(id: string, given: ResultOptions, query: string[]): Promise<ResultRecord> {
     if (given.encoding === 'base64') query.push('encoding=base64');
     const suffix = query.length > 0 ? `?${query.join('&')}` : '';
-    const { body } = await send(`/api/result/${encodeURIComponent(id)}${suffix}`, {}, given);
+    const path = `/api/result/${encodeURIComponent(id)}${suffix}`;
+    const { body } = await send(path, {}, { ...given, needs: RECORD });
     return body as ResultRecord;
   }
 
@@ -284,7 +314,7 @@ export function createClient(options: ClientOptions): Client {
     },
     async cancel(id, given = {}) {
       const path = `${SUBMISSIONS}/${encodeURIComponent(id)}`;
-      const { body } = await send(path, { method: 'DELETE' }, given);
+      const { body } = await send(path, { method: 'DELETE' }, { ...given, needs: RECORD });
       return body as ResultRecord;
     },
     async *submissions({ signal, ...filters } = {}) {
@@ -293,7 +323,12 @@ export function createClient(options: ClientOptions): Client {
         if (value !== undefined)
           query.set(name, value instanceof Date ? value.toISOString() : value);
       for (;;) {
-        const { body } = await send(`${SUBMISSIONS}?${query}`, {}, signal ? { signal } : {});
+        const needs = ['submissions', 'next'];
+        const { body } = await send(
+          `${SUBMISSIONS}?${query}`,
+          {},
+          { needs, ...(signal && { signal }) },
+        );
         const page = body as unknown as { submissions: Summary[]; next: string | null };
         yield* page.submissions;
         if (page.next === null) return;
@@ -322,7 +357,8 @@ export function createClient(options: ClientOptions): Client {
       return body as unknown as TestSet;
     },
     async testSets(given = {}) {
-      return (await get<{ test_sets: TestSet[] }>(TEST_SETS, given)).test_sets;
+      const needs = ['test_sets'];
+      return (await get<{ test_sets: TestSet[] }>(TEST_SETS, { ...given, needs })).test_sets;
     },
     testSet: (id, given = {}) => get(`${TEST_SETS}/${encodeURIComponent(id)}`, given),
     async deleteTestSet(id, given = {}) {
@@ -357,7 +393,13 @@ async function sendWithRetries(
     if ('sent' in outcome) return outcome.sent;
     signal?.throwIfAborted();
     if (!outcome.temporary || attempt >= attempts) throw outcome.error;
-    await pause(outcome.pause_ms ?? backoff(attempt), signal);
+    try {
+      await pause(outcome.pause_ms ?? backoff(attempt), signal);
+    } catch (error) {
+      // The reason of the caller, as where it is aborted in a call.
+      signal?.throwIfAborted();
+      throw error;
+    }
   }
 }
 
@@ -367,9 +409,10 @@ async function sendOnce(
   { server, api_key, fetch: send = fetch }: ClientOptions,
   path: string,
   init: RequestInit,
-  { signal, timeout_ms = CALL_TIMEOUT_MS, streams = false, removes = false }: SendOptions,
+  given: SendOptions,
   attempt: number,
 ): Promise<Outcome> {
+  const { signal, timeout_ms = CALL_TIMEOUT_MS, streams = false, removes = false } = given;
   const limits = [signal, streams ? undefined : AbortSignal.timeout(timeout_ms)];
   try {
     const response = await send(`${server.replace(/\/+$/, '')}${path}`, {
@@ -379,15 +422,23 @@ async function sendOnce(
       redirect: 'error',
       signal: AbortSignal.any(limits.filter((each) => each !== undefined)),
     });
-    const body = streams && response.ok ? {} : parse(await response.text());
+    const { status, headers } = response;
+    const parsed = streams && response.ok ? null : parse(await response.text());
+    const body = parsed ?? {};
+    const failed = (problem: ProblemBody) =>
+      new ApiError(status, problem, headers.get('x-request-id'));
+    if (removes && attempt > 1 && status === 404) return { sent: { status, body, response } };
     // 408: the submission goes on, and its id leads to the result.
-    const accepted = response.ok || (response.status === 408 && body.id !== undefined);
-    const removed = removes && attempt > 1 && response.status === 404;
-    if (accepted || removed) return { sent: { status: response.status, body, response } };
-    const pause_ms = retryAfterMs(response.headers.get('retry-after'));
+    if (response.ok || (status === 408 && body.id !== undefined)) {
+      const fault = faultOf(server, response, parsed, given);
+      if (fault === null) return { sent: { status, body, response } };
+      if (streams) await response.body?.cancel();
+      return { error: failed(fault), temporary: false };
+    }
+    const pause_ms = retryAfterMs(headers.get('retry-after'));
     return {
-      error: new ApiError(response.status, body, response.headers.get('x-request-id')),
-      temporary: TEMPORARY.has(response.status),
+      error: failed(body),
+      temporary: TEMPORARY.has(status),
       ...(pause_ms !== null && { pause_ms }),
     };
   } catch (error) {
@@ -396,11 +447,34 @@ async function sendOnce(
   }
 }
 
-function parse(text: string): Sent['body'] {
+/** Why an answer with a good status is not what was asked for; null where it is. */
+function faultOf(
+  server: string,
+  { status, headers }: Response,
+  body: Sent['body'] | null,
+  { streams = false, removes = false, needs = [] }: SendOptions,
+): ProblemBody | null {
+  if (status === 204 && (streams || removes)) return null;
+  const expected = streams
+    ? headers.get('content-type')?.startsWith('text/event-stream')
+    : body !== null && needs.every((name) => name in body);
+  if (!expected) {
+    const message = `${server} answered ${status}, but not as Runledger does: check the address`;
+    return { error: 'unexpected_answer', message };
+  }
+  if (headers.get('idempotency-mismatch') !== 'true') return null;
+  const id = body!.id!;
+  const message = `the idempotency key is that of another request, submission ${id}: use a new key for this one`;
+  return { error: 'idempotency_mismatch', message, id };
+}
+
+/** Null if it is neither an object nor an array in JSON. */
+function parse(text: string): Sent['body'] | null {
   try {
-    return JSON.parse(text);
+    const value = JSON.parse(text);
+    return typeof value === 'object' ? value : null;
   } catch {
-    return {};
+    return null;
   }
 }
 

@@ -17,12 +17,13 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import re
 import time
 import urllib.error
 import urllib.request
 import uuid
 from email.message import Message
-from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, Optional, Sequence, TypedDict, Union, cast
+from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, TypedDict, Union, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 __all__ = ["ApiError", "Runledger", "RunledgerError", "Unreachable"]
@@ -36,12 +37,15 @@ WAIT_S = 30
 CALL_TIMEOUT_S = 45.0
 # An upload takes as long as the network does; the service ends one that is too slow.
 UPLOAD_TIMEOUT_S = 600.0
+# How long after a deadline an answer may still come: the service ends its wait up to a second after it.
+GRACE_S = 5.0
 # Statuses after which the same call may succeed.
 TEMPORARY = frozenset({429, 500, 502, 503, 504})
 ENDED = frozenset({"completed", "error", "cancelled"})
 # The types of a submission's last event.
 LAST_EVENTS = frozenset({"completed", "failed", "cancelled"})
 LIST_PAGE = 200
+RECORD = ("id", "status")
 
 Encoding = Literal["utf8", "base64"]
 Status = Literal["pending", "running", "completed", "error", "cancelled"]
@@ -269,15 +273,21 @@ class Unreachable(RunledgerError):
 
 
 class ApiError(RunledgerError):
-    """An error that the service answered. Decide by `error`, its stable word."""
+    """
+    An error that the service answered. Decide by `error`, its stable word. Two words are of this client: idempotency_mismatch,
+    and unexpected_answer where what answers is not the service. id: of the submission that the error is about, if one is named.
+    """
 
     def __init__(self, status: int, body: Mapping[str, Any], request_id: Optional[str]) -> None:
         self.status = status
-        self.error: str = body.get("error", "unknown")
-        self.fields: list[dict[str, str]] = body.get("fields", [])
+        # What is before the service, such as a proxy, has errors of another form.
+        fields = body.get("fields")
+        self.error: str = _text(body.get("error")) or "unknown"
+        self.fields: list[dict[str, str]] = fields if isinstance(fields, list) else []
+        self.id = _text(body.get("id"))
         self.request_id = request_id
         named = [f"{each['path'] or 'the body'} {each['message']}" for each in self.fields]
-        message = body.get("message", f"the service answered {status}")
+        message = _text(body.get("message")) or f"the service answered {status}"
         super().__init__("\n  ".join([message, *named]))
 
 
@@ -295,6 +305,11 @@ class Runledger:
         """attempts: tries of one call, including the first. pause: waits between them, so many seconds."""
         if urlsplit(server).scheme not in ("http", "https"):
             raise ValueError(f"{server} is not an address: it begins with http:// or https://")
+        if not isinstance(api_key, str) or not re.fullmatch("[!-~]+", api_key):
+            # Not the value: exceptions are logged.
+            raise ValueError(
+                "api_key is not an API key: it must be visible ASCII characters, without a space or a line break"
+            )
         self._server = server.rstrip("/")
         self._api_key = api_key
         self._attempts = attempts
@@ -303,7 +318,10 @@ class Runledger:
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def submit(self, request: SubmissionRequest, *, idempotency_key: Optional[str] = None) -> str:
-        """The id of the submission, once it is stored."""
+        """
+        The id of the submission, once it is stored. ApiError with the word idempotency_mismatch, and with the id of the other
+        submission: the idempotency key was that of another request.
+        """
         return cast(str, self._post("/api/submit", request, idempotency_key)[1]["id"])
 
     def run(self, request: SubmissionRequest, *, idempotency_key: Optional[str] = None) -> Result:
@@ -318,24 +336,29 @@ class Runledger:
     def wait(
         self, id: str, *, encoding: Encoding = "utf8", timeout_s: Optional[float] = None
     ) -> Result:
-        """The record when the submission has ended. TimeoutError: it has not within timeout_s, and goes on."""
-        until = None if timeout_s is None else time.monotonic() + timeout_s
+        """
+        The record when the submission has ended. TimeoutError: it has not within timeout_s, and goes on. It comes a few seconds
+        late where the service does not answer.
+        """
+        missed = f"submission {id} has not ended within {timeout_s} s"
+        deadline = None if timeout_s is None else _Deadline(time.monotonic() + timeout_s, missed)
         while True:
-            left = None if until is None else until - time.monotonic()
-            if left is not None and left <= 0:
-                raise TimeoutError(f"submission {id} has not ended within {timeout_s} s")
-            wait_s = WAIT_S if left is None else min(int(left) + 1, WAIT_S)
-            headers = {"Prefer": f"wait={wait_s}"}
-            record = self._result(id, encoding, headers)
+            if deadline is not None and deadline.left() <= 0:
+                raise TimeoutError(missed)
+            record = self._result(id, encoding, {"Prefer": f"wait={WAIT_S}"}, deadline)
             if record["status"] in ENDED:
                 return record
 
     def cancel(self, id: str) -> Result:
         """The cancelled record. ApiError with the word already_ended: it has ended in another way."""
-        return cast(Result, self._send("DELETE", f"/api/submissions/{quote(id, safe='')}")[1])
+        path = f"/api/submissions/{quote(id, safe='')}"
+        return cast(Result, self._send("DELETE", path, needs=RECORD)[1])
 
     def submit_all(self, requests: Sequence[BatchItem]) -> list[dict[str, Any]]:
-        """Up to 100 submissions in one call: an answer for each, in order, with an id or an error."""
+        """
+        Up to 100 submissions in one call: an answer for each, in order, with an id or an error. One whose key was that of
+        another request has "mismatch".
+        """
         items = [
             {**request, "idempotency_key": request.get("idempotency_key") or str(uuid.uuid4())}
             for request in requests
@@ -348,7 +371,7 @@ class Runledger:
         """The submissions of the account, newest first, without what they printed. Filters are those of the API."""
         query = {"limit": str(LIST_PAGE), **filters}
         while True:
-            page = self._get(f"/api/submissions?{urlencode(query)}")
+            page = self._get(f"/api/submissions?{urlencode(query)}", needs=("submissions", "next"))
             yield from page["submissions"]
             if page["next"] is None:
                 return
@@ -391,7 +414,7 @@ class Runledger:
         )
 
     def test_sets(self) -> list[TestSet]:
-        return cast("list[TestSet]", self._get("/api/test-sets")["test_sets"])
+        return cast("list[TestSet]", self._get("/api/test-sets", needs=("test_sets",))["test_sets"])
 
     def test_set(self, id: str) -> TestSet:
         return cast(TestSet, self._get(f"/api/test-sets/{quote(id, safe='')}"))
@@ -431,15 +454,22 @@ class Runledger:
             "Content-Type": "application/json",
             "Idempotency-Key": idempotency_key or str(uuid.uuid4()),
         }
-        return self._send("POST", path, json.dumps(request, allow_nan=False).encode(), headers)
+        body = json.dumps(request, allow_nan=False).encode()
+        return self._send("POST", path, body, headers, needs=("id",))
 
-    def _result(self, id: str, encoding: Encoding, headers: Mapping[str, str]) -> Result:
+    def _result(
+        self,
+        id: str,
+        encoding: Encoding,
+        headers: Mapping[str, str],
+        deadline: Optional[_Deadline] = None,
+    ) -> Result:
         query = urlencode({"encoding": encoding})
         path = f"/api/result/{quote(id, safe='')}?{query}"
-        return cast(Result, self._send("GET", path, None, headers)[1])
+        return cast(Result, self._send("GET", path, None, headers, needs=RECORD, deadline=deadline)[1])
 
-    def _get(self, path: str, *, attempts: Optional[int] = None) -> Any:
-        return self._send("GET", path, attempts=attempts)[1]
+    def _get(self, path: str, *, attempts: Optional[int] = None, needs: Sequence[str] = ()) -> Any:
+        return self._send("GET", path, attempts=attempts, needs=needs)[1]
 
     def _send(
         self,
@@ -452,15 +482,22 @@ class Runledger:
         attempts: Optional[int] = None,
         streams: bool = False,
         removes: bool = False,
+        needs: Sequence[str] = (),
+        deadline: Optional[_Deadline] = None,
     ) -> tuple[int, Any]:
         """
         Status and body of the answer. Tries again after failures that may pass. streams: the body is not read yet. removes: a
-        404 to a later try is a success, because an earlier one, whose answer was lost, may have removed it.
+        404 to a later try is a success, because an earlier one, whose answer was lost, may have removed it. needs: what each
+        good answer has, so that an answer of another program is an error. deadline: the service waits until then.
         """
         all_headers = {**(headers or {}), "X-API-Key": self._api_key}
         attempt = 0
         while True:
             attempt += 1
+            if deadline is not None:
+                left_s = max(deadline.left(), 0)
+                timeout_s = min(timeout_s, left_s + GRACE_S)
+                all_headers["Prefer"] = f"wait={min(int(left_s) + 1, WAIT_S)}"
             # A new one for each try: through a proxy, urllib changes it, and would send a later try unencrypted.
             request = urllib.request.Request(f"{self._server}{path}", body, all_headers, method=method)
             pause_s = _backoff(attempt)
@@ -474,15 +511,39 @@ class Runledger:
                 # 408: the submission goes on, and its id leads to the result.
                 accepted = status < 300 or (status == 408 and "id" in problem)
                 removed = removes and attempt > 1 and status == 404
-                if accepted or removed:
+                has_body = accepted and not (status == 204 and (streams or removes))
+                fault = self._fault(status, found, received, streams, needs) if has_body else None
+                if fault is None and (accepted or removed):
                     return status, found
-                error = ApiError(status, problem, received.get("X-Request-Id"))
-                if status not in TEMPORARY:
+                error = ApiError(status, fault or problem, received.get("X-Request-Id"))
+                if fault is not None and streams:
+                    found.close()
+                if fault is not None or status not in TEMPORARY:
                     raise error
                 pause_s = _retry_after(received.get("Retry-After"), pause_s)
-            if attempt >= (self._attempts if attempts is None else attempts):
+            is_last = attempt >= (self._attempts if attempts is None else attempts)
+            if deadline is not None and deadline.left() <= (0 if is_last else pause_s):
+                raise TimeoutError(f"{deadline.missed}; the last try failed: {error}") from error
+            if is_last:
                 raise error
             self._pause(pause_s)
+
+    def _fault(
+        self, status: int, found: Any, received: Message, streams: bool, needs: Sequence[str]
+    ) -> Optional[dict[str, str]]:
+        """Why an answer with a good status is not what was asked for; None where it is."""
+        if streams:
+            expected = received.get_content_type() == "text/event-stream"
+        else:
+            expected = found is not None and all(name in found for name in needs)
+        if not expected:
+            message = f"{self._server} answered {status}, but not as Runledger does: check the address"
+            return {"error": "unexpected_answer", "message": message}
+        if received.get("Idempotency-Mismatch") != "true":
+            return None
+        id = found["id"]
+        message = f"the idempotency key is that of another request, submission {id}: use a new key for this one"
+        return {"error": "idempotency_mismatch", "message": message, "id": id}
 
     def _once(
         self, request: urllib.request.Request, timeout_s: float, streams: bool
@@ -496,6 +557,16 @@ class Runledger:
         except urllib.error.HTTPError as answer:
             with answer:
                 return answer.code, _parsed(answer.read()), answer.headers
+
+
+class _Deadline(NamedTuple):
+    """at: by time.monotonic(). missed: the message of the TimeoutError."""
+
+    at: float
+    missed: str
+
+    def left(self) -> float:
+        return self.at - time.monotonic()
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -517,10 +588,16 @@ def _events_in(lines: Iterable[bytes]) -> Iterator[Event]:
 
 
 def _parsed(text: bytes) -> Any:
+    """None if it is neither an object nor an array in JSON."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
-        return {}
+        return None
+    return value if isinstance(value, (dict, list)) else None
+
+
+def _text(value: object) -> Optional[str]:
+    return value if isinstance(value, str) else None
 
 
 def _retry_after(header: Optional[str], otherwise_s: float) -> float:

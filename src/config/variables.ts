@@ -184,7 +184,7 @@ const client = {
     unit: 'address',
     reason: 'for the commands that call the API, such as `./runledger run`: the service',
   }),
-  api_key: optional('RUNLEDGER_API_KEY', text(/^\S+$/, 'must be a key'), {
+  api_key: optional('RUNLEDGER_API_KEY', text(/^[!-~]+$/, 'must be a key'), {
     unit: 'key',
     reason: 'for the commands that call the API, such as `./runledger run`: the key',
     secret: true,

@@ -1,18 +1,13 @@
 /** `./runledger mcp` with the client of the protocol's own library, against the real service. */
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { answering, PAGE } from '../client/answering.ts';
 import { endingAll } from '../client/ending.ts';
 import { startService } from '../http/support/service.ts';
 import { CLI, runledger, runProgram } from './command_line.ts';
 
-t.test('tools run code, run tests, read results and list languages', async (t) => {
-  const service = await startService(t, { webs: 1 });
-  const env = {
-    PATH: process.env['PATH']!,
-    RUNLEDGER_SERVER: service.webs[0]!.origin,
-    RUNLEDGER_API_KEY: await service.key(),
-  };
+async function connected(t: Test, env: Record<string, string>) {
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: [CLI, 'mcp'],
@@ -28,6 +23,17 @@ t.test('tools run code, run tests, read results and list languages', async (t) =
     const { text } = first!;
     return { text, isError, json: isError ? null : JSON.parse(text) };
   };
+  return { client, call };
+}
+
+t.test('tools run code, run tests, read results and list languages', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const env = {
+    PATH: process.env['PATH']!,
+    RUNLEDGER_SERVER: service.webs[0]!.origin,
+    RUNLEDGER_API_KEY: await service.key(),
+  };
+  const { client, call } = await connected(t, env);
 
   const { tools } = await client.listTools();
   t.strictSame(tools.map(({ name }) => name).sort(), [
@@ -64,6 +70,21 @@ t.test('tools run code, run tests, read results and list languages', async (t) =
     text: error.message,
   }));
   t.match(wrong, { isError: true, text: /code/ }, 'the schema of a tool holds');
+});
+
+t.test('a tool says in one line that its server is another program', async (t) => {
+  const { origin } = await answering(t, PAGE);
+  const env = { PATH: process.env['PATH']!, RUNLEDGER_SERVER: origin, RUNLEDGER_API_KEY: 'x' };
+  const { call } = await connected(t, env);
+  const text = `unexpected_answer: ${origin} answered 200, but not as Runledger does: check the address`;
+  const program = { language: 'python', code: '' };
+  for (const [name, args] of [
+    ['run_code', program],
+    ['run_tests', { ...program, tests: [{ expected_output: '' }] }],
+    ['read_result', { id: '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10' }],
+    ['list_languages', {}],
+  ] as const)
+    t.match(await call(name, args), { isError: true, text }, name);
 });
 
 t.test('it ends with its input, and needs a key', async (t) => {

@@ -1,4 +1,5 @@
 /** The typed client against the real service. */
+import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { ApiError, createClient } from '../../src/client/client.ts';
 import { setTier } from '../../src/store/keys.ts';
@@ -8,6 +9,7 @@ import { flaky } from '../http/support/flaky.ts';
 import { HELLO, startService } from '../http/support/service.ts';
 import { archiveOf, LEGACY } from '../judging/packages.ts';
 import { seal } from '../store/seal_now.ts';
+import { answering, PAGE } from './answering.ts';
 
 const hello = { ...HELLO, language: 'python' as const };
 
@@ -191,6 +193,103 @@ t.test('a caller can abort a wait', async (t) => {
   const waited = client.wait(id, { signal: gone.signal });
   gone.abort();
   await t.rejects(waited, { name: 'AbortError' });
+});
+
+t.test('an idempotency key of another request is an error that names its submission', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const client = createClient({ server: service.webs[0]!.origin, api_key: await service.key() });
+  const idempotency_key = randomUUID();
+  const { id } = await client.submit(hello, { idempotency_key });
+  t.same(await client.submit(hello, { idempotency_key }), { id }, 'the same request again');
+  await service.worker.finish(id);
+  t.match(await client.run(hello, { idempotency_key }), { id, stdout: '42\n' });
+  const other = { ...hello, code: 'print(43)' };
+  const message = `the idempotency key is that of another request, submission ${id}: use a new key for this one`;
+  for (const call of [client.submit, client.run]) {
+    const error = await call(other, { idempotency_key }).catch((thrown) => thrown);
+    t.type(error, ApiError);
+    t.match(error, { status: 202, error: 'idempotency_mismatch', id, message });
+  }
+  const [answer] = await client.submitAll([{ ...other, idempotency_key }]);
+  t.match(answer, { id, mismatch: true }, 'in a batch it is told in the answer');
+});
+
+t.test('a good answer of another program is an error that names the address', async (t) => {
+  const bodies = [PAGE, { body: '{"status":"ok"}' }, { body: 'null' }, { body: '' }];
+  for (const answer of bodies) {
+    const { origin, seen } = await answering(t, answer);
+    const message = `${origin} answered 200, but not as Runledger does: check the address`;
+    const client = createClient({
+      server: origin,
+      api_key: 'x',
+      pause: async () => t.fail('it tries again'),
+    });
+    // Without the error, events opens the stream again and again.
+    const options = { signal: AbortSignal.timeout(5_000) };
+    const calls = {
+      submit: () => client.submit(hello, options),
+      run: () => client.run(hello, options),
+      result: () => client.result('x', options),
+      wait: () => client.wait('x', options),
+      cancel: () => client.cancel('x', options),
+      submissions: () => client.submissions(options).next(),
+      testSets: () => client.testSets(options),
+      events: () => client.events('x', options).next(),
+    };
+    for (const [name, call] of Object.entries(calls)) {
+      const error: unknown = await call().catch((thrown: unknown) => thrown);
+      t.match(error, { status: 200, error: 'unexpected_answer', id: null, message }, name);
+    }
+    t.equal(seen.length, Object.keys(calls).length);
+  }
+  const { origin } = await answering(t, { status: 204, body: '' });
+  const client = createClient({ server: origin, api_key: 'x' });
+  for (const call of [() => client.submit(hello), () => client.wait('x'), client.languages]) {
+    const error = await call().catch((thrown: unknown) => thrown);
+    t.match(error, { status: 204, error: 'unexpected_answer' });
+  }
+  await client.deleteTestSet('x');
+});
+
+t.test('an error of another program is not read as one of the service', async (t) => {
+  const body = '{"error":{"code":404},"message":null,"fields":{}}';
+  const { origin } = await answering(t, { status: 404, body });
+  const error = await createClient({ server: origin, api_key: 'x' })
+    .result('x')
+    .catch((thrown) => thrown);
+  t.match(error, { error: 'unknown', message: 'the service answered 404' });
+  t.strictSame(error.fields, []);
+});
+
+t.test('a key that no header can have is rejected, and not shown', (t) => {
+  for (const api_key of [
+    'secret\n',
+    ' secret',
+    'secret ',
+    'sec\r\nret',
+    'sécret',
+    '',
+    undefined!,
+  ]) {
+    const create = () => createClient({ server: 'http://x.example', api_key });
+    const message = /^api_key is not an API key: it must be visible ASCII characters[^\n]*$/;
+    t.throws(create, { name: 'TypeError', message }, JSON.stringify(api_key));
+    try {
+      create();
+    } catch (error) {
+      t.notMatch((error as Error).stack, /s[eé]c/);
+    }
+  }
+  t.end();
+});
+
+t.test('the time limit of a caller ends a pause, with its own error', async (t) => {
+  const headers = { 'retry-after': '60' };
+  const { origin, seen } = await answering(t, { status: 503, body: '{}', headers });
+  const client = createClient({ server: origin, api_key: 'x' });
+  const waited = client.wait('x', { signal: AbortSignal.timeout(1_000) });
+  await t.rejects(waited, { name: 'TimeoutError' });
+  t.equal(seen.length, 1);
 });
 
 async function firstPending({ db }: Awaited<ReturnType<typeof startService>>): Promise<string> {

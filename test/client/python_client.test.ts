@@ -1,5 +1,6 @@
 /** The client in Python against the real service: each call, retries, waits and errors. */
 import { spawn, spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -13,6 +14,7 @@ import { flaky } from '../http/support/flaky.ts';
 import { HELLO, startService } from '../http/support/service.ts';
 import { archiveOf, LEGACY } from '../judging/packages.ts';
 import { seal } from '../store/seal_now.ts';
+import { answering, PAGE } from './answering.ts';
 
 /** Read as it comes: the types of the client in Python are compared below. */
 type Json = ReturnType<typeof JSON.parse>;
@@ -231,6 +233,92 @@ t.test('the client in Python', { skip }, async (t) => {
     const outcome = await nowhere('submit', [HELLO]);
     t.equal(outcome.thrown, 'Unreachable');
     t.match(outcome['message'], /^cannot reach http:\/\/127\.0\.0\.1:\d+: .*refused/);
+  });
+
+  t.test('says that an idempotency key is that of another request', async (t) => {
+    const idempotency_key = randomUUID();
+    const { value: id } = await client('submit', [HELLO], { idempotency_key });
+    t.same(await client('submit', [HELLO], { idempotency_key }), { value: id });
+    await service.worker.finish(id);
+    t.match(await client('run', [HELLO], { idempotency_key }), { value: { id, stdout: '42\n' } });
+    const other = { ...HELLO, code: 'print(43)' };
+    const message = `the idempotency key is that of another request, submission ${id}: use a new key for this one`;
+    for (const method of ['submit', 'run']) {
+      const outcome = await client(method, [other], { idempotency_key });
+      const expected = { thrown: 'ApiError', status: 202, error: 'idempotency_mismatch' };
+      t.match(outcome, { ...expected, id, message }, method);
+    }
+    const { value } = await client('submit_all', [[{ ...other, idempotency_key }]]);
+    t.match(value, [{ id, mismatch: true }], 'in a batch it is told in the answer');
+  });
+
+  t.test('names the address where another program gives a good answer', async (t) => {
+    for (const answer of [PAGE, { body: '{"status":"ok"}' }, { body: 'null' }, { body: '' }]) {
+      const { origin: elsewhere, seen } = await answering(t, answer);
+      const message = `${elsewhere} answered 200, but not as Runledger does: check the address`;
+      const lost = python(t, elsewhere, key);
+      const asked = { submit: HELLO, run: HELLO, result: 'x', wait: 'x', cancel: 'x', events: 'x' };
+      const calls = [...Object.entries(asked), ['submissions'], ['test_sets']];
+      for (const [method, ...args] of calls) {
+        const outcome = await lost(method as string, args);
+        const expected = { thrown: 'ApiError', status: 200, error: 'unexpected_answer', id: null };
+        t.match(outcome, { ...expected, message }, method as string);
+      }
+      t.equal(seen.length, calls.length);
+    }
+  });
+
+  t.test('takes an answer without a body only where none is asked for', async (t) => {
+    const { origin: elsewhere } = await answering(t, { status: 204, body: '' });
+    const empty = python(t, elsewhere, key);
+    for (const [method, arg] of [['submit', HELLO], ['wait', 'x'], ['languages']]) {
+      const outcome = await empty(method as string, arg === undefined ? [] : [arg]);
+      t.match(outcome, { status: 204, error: 'unexpected_answer' });
+    }
+    t.same(await empty('delete_test_set', ['x']), { value: null });
+  });
+
+  t.test('does not read an error of another program as one of the service', async (t) => {
+    const body = '{"error":{"code":404},"message":null,"fields":{}}';
+    const { origin: elsewhere } = await answering(t, { status: 404, body });
+    const outcome = await python(t, elsewhere, key)('result', ['x']);
+    t.match(outcome, { error: 'unknown', message: 'the service answered 404' });
+    t.strictSame(outcome['fields'], []);
+  });
+
+  t.test('rejects a key that no header can have, and does not show it', (t) => {
+    for (const bad of ['secret\n', ' secret', 'secret ', 'sec\r\nret', 'sécret', '']) {
+      const create =
+        'import runledger, os; runledger.Runledger("http://x.example", os.environ["KEY"])';
+      const env = { PATH: process.env['PATH'], PYTHONPATH: 'src/client', KEY: bad };
+      const { stderr } = spawnSync('python3', ['-B', '-c', create], { env, encoding: 'utf8' });
+      t.match(stderr, /\nValueError: api_key is not an API key: it must be visible ASCII[^\n]*\n$/);
+      t.notMatch(stderr, /s[eé]c/);
+    }
+    t.end();
+  });
+
+  t.test('waits for no longer than it was told', async (t) => {
+    const missed = 'submission x has not ended within 0.5 s; the last try failed: ';
+    const headers = { 'retry-after': '60' };
+    const full = await answering(t, { status: 503, body: '{"message":"no"}', headers });
+    const busy = python(t, full.origin, key);
+    const first = await busy('wait', ['x'], { timeout_s: 0.5 });
+    t.same(first, { thrown: 'TimeoutError', message: `${missed}no` });
+    t.same((await busy('pauses')).value, [], 'in place of a pause beyond it');
+    t.equal(full.seen.length, 1);
+
+    const silent = await answering(t, null);
+    const began = performance.now();
+    const second = await python(t, silent.origin, key, 1)('wait', ['x'], { timeout_s: 0.5 });
+    t.match(second, { thrown: 'TimeoutError', message: /timed out$/ });
+    t.ok(String(second['message']).startsWith(`${missed}cannot reach ${silent.origin}: `));
+    t.ok(performance.now() - began < 30_000, 'a call lasts 45 s otherwise');
+
+    const failing = python(t, full.origin, key, 2);
+    const third = await failing('wait', ['x'], { timeout_s: 1_000 });
+    t.match(third, { thrown: 'ApiError', status: 503 }, 'the tries end before it');
+    t.same((await failing('pauses')).value, [60]);
   });
 
   t.test('each try through a proxy is encrypted', async (t) => {

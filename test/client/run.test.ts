@@ -1,6 +1,6 @@
 /** `./runledger run` as a process, against the real service. */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -9,6 +9,7 @@ import t from 'tap';
 import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { type Service, startService } from '../http/support/service.ts';
+import { answering, PAGE } from './answering.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = join(ROOT, 'src/cli/main.js');
@@ -150,18 +151,34 @@ t.test('the error of a command that cannot run has its reason', async (t) => {
   const RUNLEDGER_SERVER = service.webs[0]!.origin;
   const env = { RUNLEDGER_API_KEY: await service.key(), RUNLEDGER_SERVER };
   const hello = file('hello.py', 'print(6 * 7)\n');
+  const { origin } = await answering(t, PAGE);
+  const elsewhere =
+    /^(not run: )?http:\S+ answered 200, but not as Runledger does: check the address\n$/;
+  mkdirSync(join(folder, 'sums/data/secret'), { recursive: true });
+  file('sums/problem.yaml', 'problem_format_version: 2025-09\nname: Sums\nuuid: 0\n');
+  file('sums/data/secret/1.in', '');
+  file('sums/data/secret/1.ans', '42\n');
   const cases: [string[], Record<string, string>, number, RegExp][] = [
     [[], env, 2, /usage: \.\/runledger run FILE/],
     [[hello], { RUNLEDGER_SERVER }, 2, /RUNLEDGER_API_KEY is not set/],
     [[hello], { ...env, RUNLEDGER_API_KEY: 'nonsense' }, 125, /key is missing or invalid.*request/],
+    [
+      [hello],
+      { ...env, RUNLEDGER_API_KEY: 'sécret' },
+      2,
+      /^RUNLEDGER_API_KEY: (?!.*cret).*must be a key/,
+    ],
     [['nothing.py'], env, 1, /nothing\.py: cannot be read \(ENOENT\)/],
     [[file('a.txt', 'x')], env, 2, /name the language with --language/],
     [[file('b.py', Buffer.from([0xff]))], env, 1, /is not UTF-8/],
     [[file('c.py', 'x'.repeat(65_537))], env, 125, /code is 65537 bytes/],
     [[hello, '--server', 'nowhere'], env, 2, /is not an address/],
+    [[hello, '--server', origin], env, 125, elsewhere],
+    [['judge', hello, '--package', join(folder, 'sums'), '--server', origin], env, 1, elsewhere],
   ];
   for (const [args, given, code, says] of cases) {
-    const run = await runledger([MAIN, 'run', ...args], given);
+    const command = args[0] === 'judge' ? [] : ['run'];
+    const run = await runledger([MAIN, ...command, ...args], given);
     t.equal(run.code, code, says.source);
     t.match(run.stderr, says);
     t.equal(run.stdout.length, 0);
