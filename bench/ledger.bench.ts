@@ -298,13 +298,15 @@ async function rebuilding(submit: Submit, keys: readonly Uint8Array[]): Promise<
     against(
       `rebuild of ${thousands(REBUILT_EVENTS)} events, over COPY`,
       '/s',
-      done.events / (done.total_ms / 1000),
+      done.events / (done.fill_ms / 1000),
       mean(copied),
       {
-        at_least: 0.3,
         was: `rebuild of ${REBUILT_EVENTS / 1e6} million events over COPY of the same`,
       },
     ),
+    against('  to its end', '/s', done.events / (done.total_ms / 1000), mean(copied), {
+      at_least: 0.3,
+    }),
     {
       name: '  submissions accepted during the rebuild',
       was: 'submissions accepted meanwhile',

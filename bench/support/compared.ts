@@ -126,13 +126,13 @@ function gainOf(unit: string, before: number, after: number): number | null {
   return better === 'lower' ? before / after : null;
 }
 
-const LOWER_IS_BETTER = 'µs|us|ms|s|bytes|MB|MiB|cores|executions|tests'.split('|');
+const LOWER_IS_BETTER = 'µs|us|ms|s|ms/s|bytes|MB|MiB|cores|executions|tests|events'.split('|');
 /** A share or a count. */
 const NEITHER_IS_BETTER = ['', '%'];
 
 export function betterOf(unit: string): 'higher' | 'lower' | 'neither' {
-  if (unit.endsWith('/s')) return 'higher';
   if (LOWER_IS_BETTER.includes(unit)) return 'lower';
+  if (unit.endsWith('/s')) return 'higher';
   if (NEITHER_IS_BETTER.includes(unit)) return 'neither';
   throw new Error(`nothing says whether more or fewer ${unit} are better: name it in compared.ts`);
 }

@@ -206,7 +206,7 @@ export class ApiError extends Error {
 
   constructor(status: number, body: ProblemBody, request_id: string | null) {
     // What is before the service, such as a proxy, has errors of another form.
-    const fields = Array.isArray(body.fields) ? body.fields : [];
+    const fields = Array.isArray(body.fields) ? body.fields.filter(isField) : [];
     const named = fields.map(({ path, message }) => `${path || 'the body'} ${message}`);
     const message = textOf(body.message) ?? `the service answered ${status}`;
     super([message, ...named].join('\n  '));
@@ -218,6 +218,11 @@ export class ApiError extends Error {
     this.request_id = request_id;
   }
 }
+
+const isField = (value: unknown): value is FieldProblem =>
+  typeof value === 'object' &&
+  value !== null &&
+  ['path', 'message'].every((name) => textOf((value as Record<string, unknown>)[name]) !== null);
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : null);
 
@@ -236,6 +241,8 @@ type SendOptions = CallOptions & {
   removes?: boolean;
   /** What each good answer has, so that an answer of another program is an error. */
   needs?: readonly string[];
+  /** A good answer is an array. */
+  is_list?: boolean;
 };
 type Sent = { status: number; body: ProblemBody & Partial<ResultRecord>; response: Response };
 
@@ -302,7 +309,7 @@ export function createClient(options: ClientOptions): Client {
       }));
       const headers = { 'content-type': 'application/json' };
       const init = { method: 'POST', headers, body: JSON.stringify(items) };
-      const { body } = await send(SUBMISSIONS, init, given);
+      const { body } = await send(SUBMISSIONS, init, { ...given, is_list: true });
       return body as unknown as BatchAnswer[];
     },
     result: (id, given = {}) => read(id, given, []),
@@ -353,25 +360,30 @@ export function createClient(options: ClientOptions): Client {
     async uploadTestSet(archive, given = {}) {
       const headers = { 'content-type': 'application/zip' };
       const init = { method: 'POST', headers, body: archive };
-      const { body } = await send(TEST_SETS, init, { timeout_ms: UPLOAD_TIMEOUT_MS, ...given });
+      const { body } = await send(TEST_SETS, init, {
+        timeout_ms: UPLOAD_TIMEOUT_MS,
+        ...given,
+        needs: ['id'],
+      });
       return body as unknown as TestSet;
     },
     async testSets(given = {}) {
       const needs = ['test_sets'];
       return (await get<{ test_sets: TestSet[] }>(TEST_SETS, { ...given, needs })).test_sets;
     },
-    testSet: (id, given = {}) => get(`${TEST_SETS}/${encodeURIComponent(id)}`, given),
+    testSet: (id, given = {}) =>
+      get(`${TEST_SETS}/${encodeURIComponent(id)}`, { ...given, needs: ['id'] }),
     async deleteTestSet(id, given = {}) {
       const path = `${TEST_SETS}/${encodeURIComponent(id)}`;
       await send(path, { method: 'DELETE' }, { ...given, removes: true });
     },
-    languages: (given = {}) => get('/api/languages', given),
-    toolchains: (given = {}) => get('/api/toolchains', given),
-    health: (given = {}) => get('/api/health', given),
+    languages: (given = {}) => get('/api/languages', { ...given, is_list: true }),
+    toolchains: (given = {}) => get('/api/toolchains', { ...given, is_list: true }),
+    health: (given = {}) => get('/api/health', { ...given, needs: ['status', 'queue'] }),
     healthReady: (given = {}) => get('/api/health/ready', { ...given, attempts: 1 }),
     livez: (given = {}) => get('/livez', { ...given, attempts: 1 }),
     readyz: (given = {}) => get('/readyz', { ...given, attempts: 1 }),
-    openapi: (given = {}) => get('/openapi.json', given),
+    openapi: (given = {}) => get('/openapi.json', { ...given, needs: ['openapi'] }),
   };
   return client;
 }
@@ -452,12 +464,12 @@ function faultOf(
   server: string,
   { status, headers }: Response,
   body: Sent['body'] | null,
-  { streams = false, removes = false, needs = [] }: SendOptions,
+  { streams = false, removes = false, needs = [], is_list = false }: SendOptions,
 ): ProblemBody | null {
   if (status === 204 && (streams || removes)) return null;
   const expected = streams
     ? headers.get('content-type')?.startsWith('text/event-stream')
-    : body !== null && needs.every((name) => name in body);
+    : body !== null && Array.isArray(body) === is_list && needs.every((name) => name in body);
   if (!expected) {
     const message = `${server} answered ${status}, but not as Runledger does: check the address`;
     return { error: 'unexpected_answer', message };

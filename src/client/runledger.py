@@ -283,7 +283,7 @@ class ApiError(RunledgerError):
         # What is before the service, such as a proxy, has errors of another form.
         fields = body.get("fields")
         self.error: str = _text(body.get("error")) or "unknown"
-        self.fields: list[dict[str, str]] = fields if isinstance(fields, list) else []
+        self.fields: list[dict[str, str]] = [each for each in fields if _is_field(each)] if isinstance(fields, list) else []
         self.id = _text(body.get("id"))
         self.request_id = request_id
         named = [f"{each['path'] or 'the body'} {each['message']}" for each in self.fields]
@@ -365,7 +365,8 @@ class Runledger:
         ]
         headers = {"Content-Type": "application/json"}
         body = json.dumps(items, allow_nan=False).encode()
-        return cast("list[dict[str, Any]]", self._send("POST", "/api/submissions", body, headers)[1])
+        answers = self._send("POST", "/api/submissions", body, headers, is_list=True)[1]
+        return cast("list[dict[str, Any]]", answers)
 
     def submissions(self, **filters: str) -> Iterator[dict[str, Any]]:
         """The submissions of the account, newest first, without what they printed. Filters are those of the API."""
@@ -410,14 +411,16 @@ class Runledger:
         headers = {"Content-Type": "application/zip"}
         return cast(
             TestSet,
-            self._send("POST", "/api/test-sets", archive, headers, timeout_s=UPLOAD_TIMEOUT_S)[1],
+            self._send(
+                "POST", "/api/test-sets", archive, headers, timeout_s=UPLOAD_TIMEOUT_S, needs=("id",)
+            )[1],
         )
 
     def test_sets(self) -> list[TestSet]:
         return cast("list[TestSet]", self._get("/api/test-sets", needs=("test_sets",))["test_sets"])
 
     def test_set(self, id: str) -> TestSet:
-        return cast(TestSet, self._get(f"/api/test-sets/{quote(id, safe='')}"))
+        return cast(TestSet, self._get(f"/api/test-sets/{quote(id, safe='')}", needs=("id",)))
 
     def delete_test_set(self, id: str) -> None:
         """ApiError with the word in_use while a submission that has not ended needs it."""
@@ -425,13 +428,13 @@ class Runledger:
 
     def languages(self) -> list[str]:
         """The names of the languages that can run now."""
-        return cast("list[str]", self._get("/api/languages"))
+        return cast("list[str]", self._get("/api/languages", is_list=True))
 
     def toolchains(self) -> list[Toolchain]:
-        return cast("list[Toolchain]", self._get("/api/toolchains"))
+        return cast("list[Toolchain]", self._get("/api/toolchains", is_list=True))
 
     def health(self) -> Health:
-        return cast(Health, self._get("/api/health"))
+        return cast(Health, self._get("/api/health", needs=("status", "queue")))
 
     def health_ready(self) -> Health:
         """ApiError with the word unavailable while no worker is alive. This and the probes are tried once."""
@@ -445,7 +448,7 @@ class Runledger:
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document of this deployment."""
-        return cast("dict[str, Any]", self._get("/openapi.json"))
+        return cast("dict[str, Any]", self._get("/openapi.json", needs=("openapi",)))
 
     def _post(
         self, path: str, request: SubmissionRequest, idempotency_key: Optional[str]
@@ -468,8 +471,15 @@ class Runledger:
         path = f"/api/result/{quote(id, safe='')}?{query}"
         return cast(Result, self._send("GET", path, None, headers, needs=RECORD, deadline=deadline)[1])
 
-    def _get(self, path: str, *, attempts: Optional[int] = None, needs: Sequence[str] = ()) -> Any:
-        return self._send("GET", path, attempts=attempts, needs=needs)[1]
+    def _get(
+        self,
+        path: str,
+        *,
+        attempts: Optional[int] = None,
+        needs: Sequence[str] = (),
+        is_list: bool = False,
+    ) -> Any:
+        return self._send("GET", path, attempts=attempts, needs=needs, is_list=is_list)[1]
 
     def _send(
         self,
@@ -483,6 +493,7 @@ class Runledger:
         streams: bool = False,
         removes: bool = False,
         needs: Sequence[str] = (),
+        is_list: bool = False,
         deadline: Optional[_Deadline] = None,
     ) -> tuple[int, Any]:
         """
@@ -512,7 +523,7 @@ class Runledger:
                 accepted = status < 300 or (status == 408 and "id" in problem)
                 removed = removes and attempt > 1 and status == 404
                 has_body = accepted and not (status == 204 and (streams or removes))
-                fault = self._fault(status, found, received, streams, needs) if has_body else None
+                fault = self._fault(status, found, received, streams, None if is_list else needs) if has_body else None
                 if fault is None and (accepted or removed):
                     return status, found
                 error = ApiError(status, fault or problem, received.get("X-Request-Id"))
@@ -523,19 +534,24 @@ class Runledger:
                 pause_s = _retry_after(received.get("Retry-After"), pause_s)
             is_last = attempt >= (self._attempts if attempts is None else attempts)
             if deadline is not None and deadline.left() <= (0 if is_last else pause_s):
+                if not is_last:
+                    self._pause(max(deadline.left(), 0.0))
                 raise TimeoutError(f"{deadline.missed}; the last try failed: {error}") from error
             if is_last:
                 raise error
             self._pause(pause_s)
 
     def _fault(
-        self, status: int, found: Any, received: Message, streams: bool, needs: Sequence[str]
+        self, status: int, found: Any, received: Message, streams: bool, needs: Optional[Sequence[str]]
     ) -> Optional[dict[str, str]]:
         """Why an answer with a good status is not what was asked for; None where it is."""
         if streams:
             expected = received.get_content_type() == "text/event-stream"
         else:
-            expected = found is not None and all(name in found for name in needs)
+            # None: a list is expected.
+            expected = isinstance(found, list if needs is None else dict) and all(
+                name in found for name in needs or ()
+            )
         if not expected:
             message = f"{self._server} answered {status}, but not as Runledger does: check the address"
             return {"error": "unexpected_answer", "message": message}
@@ -594,6 +610,10 @@ def _parsed(text: bytes) -> Any:
     except ValueError:
         return None
     return value if isinstance(value, (dict, list)) else None
+
+
+def _is_field(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), str) for name in ("path", "message"))
 
 
 def _text(value: object) -> Optional[str]:

@@ -99,6 +99,8 @@ export async function serve(say: Print, answer: Print): Promise<number> {
     // Both at the same time, so that their grace periods don't add up. The database stops last.
     await Promise.all(children.map((child) => child.stop(config.shutdown_grace_ms + CLOSING_MS)));
     await embedded?.stop();
+    // Of what started it with a channel. Open, it would keep this process alive.
+    if (process.connected) process.disconnect?.();
     // A step of the start that goes on has nobody who waits for it.
     if (signal.aborted) setTimeout(() => process.exit(), EXIT_AFTER_MS).unref();
   }

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { FIGURES } from '../../src/cli/capacity_figures.ts';
 import {
   bestOf,
   betterOf,
@@ -155,6 +156,7 @@ t.test('each unit of a bench is known to be better high, low, or neither', async
     [...readFileSync(join(folder, name), 'utf8').matchAll(/\bunit: '([^']*)'/g)].map((m) => m[1]!),
   );
   t.ok(units.includes('µs') && units.includes('MB'));
+  units.push(...Object.values(FIGURES).map(({ unit }) => unit));
   for (const unit of new Set(units)) t.ok(betterOf(unit), unit);
   t.equal(betterOf('MB'), 'lower');
   t.throws(() => betterOf('parsecs'), /parsecs/);

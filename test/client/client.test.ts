@@ -234,6 +234,13 @@ t.test('a good answer of another program is an error that names the address', as
       cancel: () => client.cancel('x', options),
       submissions: () => client.submissions(options).next(),
       testSets: () => client.testSets(options),
+      submitAll: () => client.submitAll([hello], options),
+      uploadTestSet: () => client.uploadTestSet(new Uint8Array(), options),
+      testSet: () => client.testSet('x', options),
+      languages: () => client.languages(options),
+      toolchains: () => client.toolchains(options),
+      health: () => client.health(options),
+      openapi: () => client.openapi(options),
       events: () => client.events('x', options).next(),
     };
     for (const [name, call] of Object.entries(calls)) {
@@ -252,13 +259,15 @@ t.test('a good answer of another program is an error that names the address', as
 });
 
 t.test('an error of another program is not read as one of the service', async (t) => {
-  const body = '{"error":{"code":404},"message":null,"fields":{}}';
-  const { origin } = await answering(t, { status: 404, body });
-  const error = await createClient({ server: origin, api_key: 'x' })
-    .result('x')
-    .catch((thrown) => thrown);
-  t.match(error, { error: 'unknown', message: 'the service answered 404' });
-  t.strictSame(error.fields, []);
+  for (const fields of ['{}', '["email", null, {"path":1}]']) {
+    const body = `{"error":{"code":404},"message":null,"fields":${fields}}`;
+    const { origin } = await answering(t, { status: 404, body });
+    const error = await createClient({ server: origin, api_key: 'x' })
+      .result('x')
+      .catch((thrown) => thrown);
+    t.match(error, { error: 'unknown', message: 'the service answered 404' });
+    t.strictSame(error.fields, []);
+  }
 });
 
 t.test('a key that no header can have is rejected, and not shown', (t) => {
