@@ -138,28 +138,11 @@ export function createSockets(): Sockets {
       open.add(socket);
     },
     endSilent() {
-      forgetClosed();
-      const carried = [...open].map((socket) => [socket, bytesOf(socket)] as const);
-      setTimeout(() => {
-        for (const [socket, bytes] of carried) if (bytesOf(socket) === bytes) socket.destroy();
-      }, SILENT_MS).unref();
+      const looking = setInterval(silenceOf(open, SILENT_MS), LOOK_MS).unref();
+      setTimeout(() => clearInterval(looking), 2 * SILENT_MS).unref();
     },
     async unlessSilent(work, silent_ms = SILENT_MS) {
-      const heard = new Map<Socket, { bytes: number; at_ms: number }>();
-      let looked_ms = performance.now();
-      const look = () => {
-        const now_ms = performance.now();
-        // This process itself did not run, and what has come since is not read yet.
-        if (now_ms - looked_ms > 2 * LOOK_MS) heard.clear();
-        looked_ms = now_ms;
-        for (const socket of open) {
-          const bytes = bytesOf(socket);
-          const last = heard.get(socket);
-          if (last?.bytes !== bytes) heard.set(socket, { bytes, at_ms: now_ms });
-          else if (now_ms - last.at_ms >= silent_ms) socket.destroy();
-        }
-      };
-      const looking = setInterval(look, LOOK_MS).unref();
+      const looking = setInterval(silenceOf(open, silent_ms), LOOK_MS).unref();
       try {
         return await work();
       } finally {
@@ -169,14 +152,37 @@ export function createSockets(): Sockets {
   };
 }
 
-/**
- * How many a connection has carried, both ways. A large statement may take long to be sent, and is one write: what of it waits
- * is known to the handle alone.
- */
-function bytesOf(socket: Socket): number {
-  const { _handle } = socket as unknown as { _handle: { writeQueueSize?: number } | null };
-  return socket.bytesRead + socket.bytesWritten - (_handle?.writeQueueSize ?? 0);
+/** At each call it ends those that have carried nothing for so long, as far as it has looked. */
+function silenceOf(sockets: ReadonlySet<Socket>, silent_ms: number): () => void {
+  const seen = new Map<Socket, { carried: Carried; since_ms: number }>();
+  let looked_ms = performance.now();
+  return () => {
+    const now_ms = performance.now();
+    // This process itself did not run, and what has come since is not read yet.
+    if (now_ms - looked_ms > 2 * LOOK_MS) seen.clear();
+    looked_ms = now_ms;
+    for (const socket of sockets) {
+      const carried = carriedBy(socket);
+      const last = seen.get(socket);
+      const is_silent = last !== undefined && carriedNothing(last.carried, carried);
+      seen.set(socket, { carried, since_ms: is_silent ? last.since_ms : now_ms });
+      if (is_silent && now_ms - last.since_ms >= silent_ms) socket.destroy();
+    }
+  };
 }
+
+type Carried = { received: number; sent: number; queued: number };
+
+/** A large statement is one write, and may take long to be sent: what of it waits is known to the handle alone. */
+function carriedBy(socket: Socket): Carried {
+  const { _handle } = socket as unknown as { _handle: { writeQueueSize?: number } | null };
+  const queued = _handle?.writeQueueSize ?? 0;
+  return { received: socket.bytesRead, sent: socket.bytesWritten - queued, queued };
+}
+
+/** What was written since is in the kernel's buffer, whether anybody receives it or not. What had to wait shows more. */
+const carriedNothing = (before: Carried, now: Carried): boolean =>
+  now.received === before.received && (before.queued === 0 || now.sent === before.sent);
 
 /** Startup parameters for the server itself. A pooler would reject them, and it watches its connections on its own. */
 const STARTUP = {

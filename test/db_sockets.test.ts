@@ -53,3 +53,18 @@ t.test('one that carries nothing is ended, and the work fails', async (t) => {
     { message: 'closed' },
   );
 });
+
+t.test(
+  'a statement that is written to a machine that is gone does not keep its connection',
+  async (t) => {
+    const { near } = await pair(t);
+    const sockets = createSockets();
+    sockets.add(near);
+    const closed = once(near, 'close');
+    sockets.endSilent();
+    const writing = setInterval(() => near.write('x'), 1_000);
+    t.teardown(() => clearInterval(writing));
+    await Promise.race([closed, wait(60_000, null, { ref: false })]);
+    t.ok(near.destroyed);
+  },
+);

@@ -5,34 +5,37 @@ import { createReadiness } from '../../src/http/api/readiness.ts';
 import type { Log } from '../../src/log.ts';
 import type { SubmitOutcome } from '../../src/store/submissions.ts';
 
-const STORED = { kind: 'unauthorized' } as const satisfies SubmitOutcome;
+const LATE = new TooSlow();
+const FULL = Object.assign(new Error('no space'), { name: 'PostgresError', code: '53100' });
+const accepted = { kind: 'accepted', id: '' } as SubmitOutcome;
+const rejected = { kind: 'unauthorized' } as const satisfies SubmitOutcome;
 
-t.test('what waited behind others does not say that nothing can be stored', async (t) => {
+/** What /readyz says after a submission failed, during which another one was answered. */
+async function problemAfter(error: Error, meanwhile: SubmitOutcome): Promise<string | null> {
   const readiness = createReadiness({ problem: async () => null }, {} as Log);
-  const first = Promise.withResolvers<SubmitOutcome>();
-  const late = Promise.withResolvers<SubmitOutcome>();
-  const outcomes = [
-    () => first.promise,
-    () => late.promise,
-    async () => {
-      throw new TooSlow();
-    },
+  const [first, second] = [
+    Promise.withResolvers<SubmitOutcome>(),
+    Promise.withResolvers<SubmitOutcome>(),
   ];
+  const works = [first.promise, second.promise];
   const { submit } = readiness.watched({
-    submit: () => outcomes.shift()!(),
+    submit: () => works.shift()!,
     submitAll: async () => [],
     settle: async () => true,
   });
-  const one = () => submit({} as Parameters<typeof submit>[0]);
-  const storing = one();
-  const waiting = one();
-  await wait(1);
-  first.resolve(STORED);
-  await storing;
-  late.reject(new TooSlow());
-  await t.rejects(waiting);
-  t.equal(await readiness.problem(), null);
-  await wait(1);
-  await t.rejects(one());
-  t.equal(await readiness.problem(), 'The database does not answer.');
+  const command = {} as Parameters<typeof submit>[0];
+  const answered = submit(command);
+  const failing = submit(command).catch(() => {});
+  await wait(2);
+  first.resolve(meanwhile);
+  await answered;
+  second.reject(error);
+  await failing;
+  return readiness.problem();
+}
+
+t.test('what waited while another one was stored does not say that nothing can be', async (t) => {
+  t.equal(await problemAfter(LATE, accepted), null);
+  t.equal(await problemAfter(LATE, rejected), 'The database does not answer.');
+  t.equal(await problemAfter(FULL, accepted), 'The disk of the database is full.');
 });

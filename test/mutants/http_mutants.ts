@@ -20,13 +20,18 @@ export const httpMutants: readonly Mutant[] = [
   ),
   ...inFile('src/http/api/readiness.ts', contract('disk of the database is full'), [
     'a submission that could not be stored counts for readiness',
-    'part !== null && stored_ms',
-    'part === null && stored_ms',
+    'part !== null && !only_waited',
+    'part === null && !only_waited',
   ]),
   ...inFile('src/http/api/readiness.ts', 'test/http/readiness.test.ts', [
     'what waited while others were stored does not count',
-    ' && stored_ms < begun_ms',
-    '',
+    'isLate(error) && stored_ms >= begun_ms',
+    'false',
+  ]),
+  ...inFile('src/http/api/readiness.ts', 'test/http/readiness.test.ts', [
+    'what was rejected without a write does not count',
+    "kind === 'accepted'",
+    'kind !== null',
   ]),
   ...inFile('src/log.ts', 'test/log.test.ts', [
     'an outage is logged without a stack',

@@ -40,7 +40,8 @@ export type SubmissionParse =
 export type ItemParse =
   | { submission: ParsedSubmission; idempotency_key: string | null; errors?: undefined }
   | { submission?: undefined; errors: FieldError[] }
-  | 'not JSON';
+  /** The bytes are not JSON, or are not read. */
+  | { submission?: undefined; errors?: undefined; unread: FieldError[] };
 
 export type SubmissionParser = {
   body(body: Uint8Array): SubmissionParse;
@@ -82,8 +83,8 @@ export function submissionParser(rules: SubmissionRules): SubmissionParser {
     body: (body) => read(parseJson(body)),
     item(bytes) {
       const { value, errors, not_parsed } = parseJson(bytes);
-      if (not_parsed) return { errors };
-      if (value === undefined) return 'not JSON';
+      if (not_parsed) return { unread: errors };
+      if (value === undefined) return { unread: [{ path: '', message: 'is not valid JSON' }] };
       const { key, others } = splitKey(value);
       const idempotency_key = key === null ? null : parseUuid(String(key));
       if (key !== null && (typeof key !== 'string' || idempotency_key === null))

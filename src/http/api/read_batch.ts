@@ -52,8 +52,14 @@ export async function readBatch(
       return wrong === null ? items : { errors: [{ path: '', message: wrong }] };
     }
     const item = readItem(web, value, context);
-    if (item === 'not JSON')
-      return { errors: [{ path: `[${items.length}]`, message: 'is not valid JSON' }] };
+    if ('unread' in item) {
+      const place = `[${items.length}]`;
+      const errors = item.unread.map(({ path, message }) => ({
+        path: path === '' ? place : `${place}.${path}`,
+        message,
+      }));
+      return { errors };
+    }
     items.push(item);
     if (performance.now() - turn_began < TURN_MS) continue;
     await nextTurn();
@@ -71,11 +77,11 @@ function readItem(
   web: Web,
   bytes: Uint8Array,
   context: { request_id: string; traceparent: string | null },
-): BatchItem | 'not JSON' {
+): BatchItem | { unread: FieldError[] } {
   if (bytes.length > BODY_LIMIT_BYTES)
     return { submission: null, problem: problem('payload_too_large').body! };
   const parsed = web.parseItem(bytes);
-  if (parsed === 'not JSON') return parsed;
+  if ('unread' in parsed) return parsed;
   if (parsed.errors) {
     const shown = parsed.errors.slice(0, ITEM_ERRORS_SHOWN);
     return { submission: null, problem: invalid(shown).body! };

@@ -1,14 +1,14 @@
 /**
  * Whether a submission could be stored now, for GET /readyz. Two things say so: a question to the database, once a second at
  * most because anybody may ask, and the submissions themselves. A full disk, for example, is seen by nothing but a write; so a
- * submission that could not be stored counts for a while, or until another one is stored. One that waited behind many others
- * of its key does not count: something was stored while it waited.
+ * submission that could not be stored counts for a while, or until another one is stored. One whose time was over behind many
+ * others of its key does not count if one was stored while it waited.
  */
 import { codeOf, isAway } from '../../db.ts';
 import type { Log } from '../../log.ts';
 import type { Health } from '../../store/service_health.ts';
-import type { Submissions } from '../../store/submissions.ts';
-import { missingPart } from './failures.ts';
+import type { Submissions, SubmitOutcome } from '../../store/submissions.ts';
+import { missingPart, TooSlow } from './failures.ts';
 
 export type Readiness = {
   /** What is missing; null: a submission could be stored. */
@@ -27,16 +27,20 @@ export function createReadiness(health: Pick<Health, 'problem'>, log: Log): Read
   let stored_ms = -Infinity;
   let unstored: { part: string; until_ms: number } | null = null;
 
-  async function watch<T>(work: Promise<T>): Promise<T> {
+  async function watch<T extends SubmitOutcome | SubmitOutcome[]>(work: Promise<T>): Promise<T> {
     const begun_ms = performance.now();
     try {
       const done = await work;
-      unstored = null;
-      stored_ms = performance.now();
+      // Other answers are given without a write.
+      if ([done].flat().some(({ kind }) => kind === 'accepted')) {
+        unstored = null;
+        stored_ms = performance.now();
+      }
       return done;
     } catch (error) {
       const part = missingPart(error);
-      if (part !== null && stored_ms < begun_ms)
+      const only_waited = isLate(error) && stored_ms >= begun_ms;
+      if (part !== null && !only_waited)
         unstored = { part, until_ms: performance.now() + UNSTORED_MS };
       throw error;
     }
@@ -59,6 +63,9 @@ export function createReadiness(health: Pick<Health, 'problem'>, log: Log): Read
     }),
   };
 }
+
+const isLate = (error: unknown): boolean =>
+  error instanceof TooSlow || codeOf(error) === 'ETIMEDOUT';
 
 async function ask(health: Pick<Health, 'problem'>, log: Log): Promise<string | null> {
   try {

@@ -4,7 +4,7 @@
  * that are not UTF-8 (they would become U+FFFD), and objects of very many names (JSON.parse alone would hold all others up).
  *
  * The text is walked first, and its grammar is left to JSON.parse. The walk takes one step per character outside strings and
- * one search per string. Of text that is not JSON it finds nothing that is used, but for too many names or levels.
+ * one search per string. Of text that is not JSON it finds nothing that is used, but for too many names.
  */
 import type { FieldError } from './problem.ts';
 
@@ -76,7 +76,7 @@ function walk(text: string): { errors: FieldError[]; stopped: boolean } {
         const isObject = text.charCodeAt(at) === 0x7b;
         if (frames.length === DEPTH_LIMIT) {
           errors.push({ path: '', message: `the body nests deeper than ${DEPTH_LIMIT} levels` });
-          return { errors, stopped: true };
+          return { errors, stopped: hasManyNames(text, at) };
         }
         frames.push({
           path: pathWithin(frame),
@@ -99,6 +99,18 @@ function walk(text: string): { errors: FieldError[]; stopped: boolean } {
     }
   }
   return { errors, stopped: false };
+}
+
+/** In all objects behind `from` together: where it nests too deep, they are not told apart. */
+function hasManyNames(text: string, from: number): boolean {
+  let names = 0;
+  for (let at = from; at < text.length; at += 1) {
+    const character = text.charCodeAt(at);
+    if (character === 0x22) at = endOfString(text, at);
+    else if (character === 0x3a) names += 1; // :
+    if (names > NAMES_LIMIT) return true;
+  }
+  return false;
 }
 
 /**

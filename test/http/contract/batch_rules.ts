@@ -195,6 +195,9 @@ export const batchRules: Rule[] = [
       [Buffer.from([0x5b, 0x22, 0xff, 0x22, 0x5d]), '[0]'],
       [`[${Array(101).fill(one).join()}]`, ''],
       ['['.repeat(100_000), ''],
+      [`[${one},${'['.repeat(17)}x${']'.repeat(17)}]`, '[1]'],
+      [`[${one},{${manyNames()}}]`, '[1]'],
+      [`[${one},{${manyNames()},x}]`, '[1]'],
     ] as [string | Buffer, string][])
       rejectedFor(await raw(service, key, body), path);
     equal(await countOf(service, key), 0);
@@ -245,3 +248,8 @@ export const batchRules: Rule[] = [
     equal(reply.json.error, 'unauthorized');
   }),
 ];
+
+/** More than an object of a request may have. */
+function manyNames(): string {
+  return Array.from({ length: 1_001 }, (_, n) => `"n${n}":0`).join();
+}
