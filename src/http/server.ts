@@ -222,7 +222,7 @@ async function composeWeb(
   const ended: typeof questions.ended = (ids) => guard(() => questions.ended(ids));
   const submissions = createSubmissions(submitting, {
     queue_capacity: config.queue_capacity,
-    waiting: () => waiters.count,
+    waiting: () => waiters.lately,
     replyTo: () => waiters.replyTo(),
     patience_ms: DATABASE_PATIENCE_MS,
     guard,

@@ -77,7 +77,8 @@ const BATCH_BYTES = 4 * 1024 * 1024;
 const SETTLED_ITEMS = 10_000;
 /**
  * While many requests wait and new ones keep coming, a batch of requests that will wait, too, lingers this long for more of
- * them: until it has half as many as wait. The other half keeps the slots busy.
+ * them: until it has half as many as wait. The other half keeps the slots busy. Those that have waited for long do not count:
+ * they will not come again soon, however many they are.
  */
 const LINGER_MS = 4;
 const WAITING_FOR_EACH = 2;
@@ -86,7 +87,7 @@ const BUSY = { times: 4, window_ms: 20 };
 
 export type SubmissionsOptions = {
   readonly queue_capacity: number;
-  /** The number of waiting requests. */
+  /** The number of requests that wait, and have not waited for long. */
   readonly waiting?: () => number;
   /** The channel on which they hear of their results; null if none is heard now. */
   readonly replyTo?: () => string | null;

@@ -35,11 +35,16 @@ export type Waiters = {
   ): Promise<ResultRow | null>;
   /** How many requests wait now. */
   readonly count: number;
+  /** Those of them that began to wait lately: likely to have an answer soon, and to ask again. */
+  readonly lately: number;
   /** The channel on which a result may come with its end; null while it is not heard. */
   replyTo(): string | null;
   /** Answers every waiting request with null, and stops. */
   close(): Promise<void>;
 };
+
+/** A turn. Who came in this one or in the one before came lately. */
+const LATELY_MS = 250;
 
 type Waiter = { id: string; until_ms: number; settle(row: ResultRow | null): void };
 
@@ -58,6 +63,9 @@ export async function createWaiters(
   let poll_began = 0;
   let next_poll = performance.now() + POLL_MS;
   let count = 0;
+  /** Of those that wait, by the turn in which they came. */
+  const came = new Map<number, number>();
+  const turnNow = () => Math.floor(performance.now() / LATELY_MS);
   let closed = false;
 
   function hear(payload: string): void {
@@ -138,17 +146,25 @@ export async function createWaiters(
     get count() {
       return count;
     },
+    get lately() {
+      const turn = turnNow();
+      return (came.get(turn) ?? 0) + (came.get(turn - 1) ?? 0);
+    },
     replyTo: () => (listening.hears() ? reply_to : null),
     wait: (id, { timeout_ms, signal, unborn = false }) =>
       new Promise((resolve) => {
         if (closed || signal?.aborted) return resolve(null);
         const waiter: Waiter = { id, until_ms: performance.now() + timeout_ms, settle };
+        const turn = turnNow();
         const giveUp = () => settle(null);
         function settle(row: ResultRow | null): void {
           const others = waiting.get(id);
           if (!others?.delete(waiter)) return;
           if (others.size === 0) waiting.delete(id);
           count -= 1;
+          const left = came.get(turn)! - 1;
+          if (left === 0) came.delete(turn);
+          else came.set(turn, left);
           signal?.removeEventListener('abort', giveUp);
           resolve(row);
         }
@@ -156,6 +172,7 @@ export async function createWaiters(
         if (others) others.add(waiter);
         else waiting.set(id, new Set([waiter]));
         count += 1;
+        came.set(turn, (came.get(turn) ?? 0) + 1);
         signal?.addEventListener('abort', giveUp, { once: true });
         if (!unborn) hint([id]);
       }),

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { ResultRow } from '../../src/domain/record.ts';
 import { CHANNELS } from '../../src/store/channels.ts';
@@ -130,6 +131,28 @@ t.test('a lost LISTEN connection is replaced, even if that takes several attempt
   await until(async () => s.heard.includes('word'));
   const times = s.heard.filter((what) => what === 'hearing').length;
   t.ok(times >= 2, 'other channels are heard on it, too');
+});
+
+t.test('those that have waited for long did not come lately', async (t) => {
+  const s = await scene(t);
+  const real = performance.now.bind(performance);
+  t.teardown(() => Object.assign(performance, { now: real }));
+  let now = real();
+  performance.now = () => now;
+  const gone = new AbortController();
+  const ids = [randomUUID(), randomUUID(), randomUUID()];
+  const wait = (id: string, signal?: AbortSignal) =>
+    s.waiters.wait(id, { timeout_ms: 3_600_000, unborn: true, ...(signal && { signal }) });
+  void wait(ids[0]!);
+  const leaves = wait(ids[1]!, gone.signal);
+  t.equal(s.waiters.lately, 2);
+  gone.abort();
+  await leaves;
+  t.equal(s.waiters.lately, 1);
+  now += 500;
+  t.equal(s.waiters.lately, 0);
+  void wait(ids[2]!);
+  t.match(s.waiters, { lately: 1, count: 2 });
 });
 
 t.test('10,000 waiters cost one timer and few queries', async (t) => {
