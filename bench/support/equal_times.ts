@@ -75,7 +75,7 @@ async function timed(
     if (at === 0) return { name, was, unit: 'ms', value: first };
     return against(`${name}, over the first`, 'ms', median(ms), first, {
       was: `${was}, over the first`,
-      ...{ at_least: 1 / 1.2, at_most: 1.2 },
+      ...{ at_least: 0.83, at_most: 1.2 },
     });
   });
 }

@@ -53,7 +53,7 @@ export const FIGURES = {
     LEDGER,
   ),
   seal_us: figure(12, 'µs', 'CPU of web and PostgreSQL to seal an event', LEDGER),
-  verified: figure(95_000, 'events/s', 'events that one core verifies', LEDGER),
+  verified: figure(32_000, 'events/s', 'events that one core verifies, with PostgreSQL', LEDGER),
   passed: figure(
     435,
     'runs/s',
