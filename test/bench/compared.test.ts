@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { FIGURES } from '../../src/cli/capacity_figures.ts';
 import {
   bestOf,
   betterOf,
@@ -11,6 +10,7 @@ import {
   tableRow,
 } from '../../bench/support/compared.ts';
 import type { Measure, Report } from '../../bench/support/report.ts';
+import { FIGURES } from '../../src/cli/capacity_figures.ts';
 
 const report = (...measures: Measure[]): Report => ({
   bench: 'http',

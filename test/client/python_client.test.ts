@@ -258,7 +258,14 @@ t.test('the client in Python', { skip }, async (t) => {
       const message = `${elsewhere} answered 200, but not as Runledger does: check the address`;
       const lost = python(t, elsewhere, key);
       const asked = { submit: HELLO, run: HELLO, result: 'x', wait: 'x', cancel: 'x', events: 'x' };
-      const more = [['submit_all', [HELLO]], ['test_set', 'x'], ['languages'], ['toolchains'], ['health'], ['openapi']];
+      const more = [
+        ['submit_all', [HELLO]],
+        ['test_set', 'x'],
+        ['languages'],
+        ['toolchains'],
+        ['health'],
+        ['openapi'],
+      ];
       const calls = [...Object.entries(asked), ['submissions'], ['test_sets'], ...more];
       for (const [method, ...args] of calls) {
         const outcome = await lost(method as string, args);
