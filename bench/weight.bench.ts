@@ -206,7 +206,7 @@ function answered({ statuses, wrong }: Outcome, is_compared: boolean): Measure[]
 async function measure(other: LeanClient, router: LeanClient, until: Promise<unknown>) {
   const seen = { submit_ms: [] as number[], ready_ms: [] as number[], unready: 0 };
   let over = false;
-  // Whoever waits for the work itself gets its failure.
+  // The caller awaits the work itself, and gets its failure.
   const end = () => {
     over = true;
   };

@@ -499,7 +499,8 @@ class Runledger:
         """
         Status and body of the answer. Tries again after failures that may pass. streams: the body is not read yet. removes: a
         404 to a later try is a success, because an earlier one, whose answer was lost, may have removed it. needs: what each
-        good answer has, so that an answer of another program is an error. deadline: the service waits until then.
+        good answer has, so that an answer of another program is an error. is_list: a good answer is a list.
+        deadline: the service waits until then.
         """
         all_headers = {**(headers or {}), "X-API-Key": self._api_key}
         attempt = 0

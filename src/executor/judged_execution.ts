@@ -239,6 +239,7 @@ function judged(
     measures: { cpu_time_us, wall_time_us, memory_peak_bytes },
     judged: {
       tests: judging.tests && withTextsBounded(outcomes),
+      // Also where the checker failed on a test that does not count: the submission is not judged.
       score: verdict === 'IE' ? null : score,
       files: judging.outputs.length === 0 ? null : (shown?.files ?? []),
       transcript: shown?.transcript ?? null,

@@ -210,7 +210,8 @@ async function composeWeb(
     ? createReplicaReads(parts.replica, {
         // Not behind pages: these are the polls of what still runs.
         results: { ...results, own: createLines(DATABASE_PATIENCE_MS)(results.own) },
-        ...{ lists, seals },
+        lists,
+        seals,
       })
     : { look: results.look, page: lists.page };
   const receipts = createReceipts(

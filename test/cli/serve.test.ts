@@ -1,5 +1,4 @@
 /** `./runledger serve`, as `make run` starts it, each with its own state directory. */
-
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {

@@ -211,7 +211,7 @@ t.test('an idempotency key of another request is an error that names its submiss
     t.match(error, { status: 202, error: 'idempotency_mismatch', id, message });
   }
   const [answer] = await client.submitAll([{ ...other, idempotency_key }]);
-  t.match(answer, { id, mismatch: true }, 'in a batch it is told in the answer');
+  t.match(answer, { id, mismatch: true }, 'in a batch, the answer says so');
 });
 
 t.test('a good answer of another program is an error that names the address', async (t) => {

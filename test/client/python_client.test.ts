@@ -249,7 +249,7 @@ t.test('the client in Python', { skip }, async (t) => {
       t.match(outcome, { ...expected, id, message }, method);
     }
     const { value } = await client('submit_all', [[{ ...other, idempotency_key }]]);
-    t.match(value, [{ id, mismatch: true }], 'in a batch it is told in the answer');
+    t.match(value, [{ id, mismatch: true }], 'in a batch, the answer says so');
   });
 
   t.test('names the address where another program gives a good answer', async (t) => {
@@ -306,7 +306,7 @@ t.test('the client in Python', { skip }, async (t) => {
     t.end();
   });
 
-  t.test('waits for no longer than it was told', async (t) => {
+  t.test('ends a wait at its time limit', async (t) => {
     const missed = 'submission x has not ended within 0.5 s; the last try failed: ';
     const headers = { 'retry-after': '60' };
     const full = await answering(t, { status: 503, body: '{"message":"no"}', headers });

@@ -11,7 +11,7 @@ const accepted = { kind: 'accepted', id: '' } as SubmitOutcome;
 const rejected = { kind: 'unauthorized' } as const satisfies SubmitOutcome;
 
 /** What /readyz says after a submission failed, during which another one was answered. */
-async function problemAfter(error: Error, meanwhile: SubmitOutcome): Promise<string | null> {
+async function problemAfter(error: Error, answer: SubmitOutcome): Promise<string | null> {
   const readiness = createReadiness({ problem: async () => null }, {} as Log);
   const [first, second] = [
     Promise.withResolvers<SubmitOutcome>(),
@@ -27,7 +27,7 @@ async function problemAfter(error: Error, meanwhile: SubmitOutcome): Promise<str
   const answered = submit(command);
   const failing = submit(command).catch(() => {});
   await wait(2);
-  first.resolve(meanwhile);
+  first.resolve(answer);
   await answered;
   second.reject(error);
   await failing;

@@ -1,5 +1,4 @@
 /** Test sets over HTTP: what is stored, what is rejected, and that nothing of a rejected upload stays. */
-
 import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,4 @@
 /** The states of a consumer, one transition after the other, on a real database and with real connections. */
-
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';

@@ -1,5 +1,4 @@
 /** One epoch of a consumer, on a real database; the test stands where src/queue/consumer.ts stands. */
-
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { LEAST_POOL, sharesOf } from '../../src/config/connections.ts';

@@ -1,5 +1,4 @@
 /** verify beside the commands that exchange or truncate tables: none of them may look like tampering. */
-
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
 import { EXCHANGE_LOCK } from '../../src/store/beside_verify.ts';

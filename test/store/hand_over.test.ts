@@ -1,5 +1,4 @@
 /** The short way: the transaction that accepts a submission starts its execution, and the one that ends it tells the result. */
-
 import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';

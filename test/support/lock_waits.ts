@@ -11,6 +11,7 @@ export async function lockWaits(
 ): Promise<number> {
   // A transaction would see what it saw first.
   await db`select pg_stat_clear_snapshot()`;
+  // Counted here: an attack of a test replaces count().
   const waits = await db`
     select from pg_locks l join pg_stat_activity a using (pid)
     where not l.granted and a.datname = current_database()

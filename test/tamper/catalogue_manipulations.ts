@@ -1,5 +1,4 @@
 /** What our part of the catalogue says: owners, rights, months, indexes, the queue, members of roles, detached tables. */
-
 import { connect } from '../../src/db.ts';
 import { lockWaits } from '../support/lock_waits.ts';
 import type { Copy, Ledger } from './ledger.ts';

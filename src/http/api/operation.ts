@@ -86,13 +86,11 @@ export const COMMON: readonly ProblemWord[] = [
 
 /** Of every call that needs none. */
 export const BARE: readonly ProblemWord[] = [
-  ...([
-    'invalid_request',
-    'https_required',
-    'header_too_large',
-    'unknown_transfer_coding',
-    'internal',
-  ] as const),
+  'invalid_request',
+  'https_required',
+  'header_too_large',
+  'unknown_transfer_coding',
+  'internal',
 ];
 
 export const EXAMPLE_ID = EXAMPLE_COMPLETED.id;

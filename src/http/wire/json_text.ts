@@ -101,7 +101,7 @@ function walk(text: string): { errors: FieldError[]; stopped: boolean } {
   return { errors, stopped: false };
 }
 
-/** In all objects behind `from` together: where it nests too deep, they are not told apart. */
+/** Whether the text from `from` on has too many names. They are counted for all objects together. */
 function hasManyNames(text: string, from: number): boolean {
   let names = 0;
   for (let at = from; at < text.length; at += 1) {
