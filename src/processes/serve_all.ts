@@ -160,7 +160,7 @@ function startChild(name: ProcessName, env: NodeJS.ProcessEnv, say: Print): Chil
   const port = Number(own['RUNLEDGER_METRICS_PORT'] || 0);
   if (name === 'worker' && port > 0) own['RUNLEDGER_METRICS_PORT'] = String(port + 1);
   const scope = name === 'worker' ? [SCOPE] : [];
-  return keepRunning({
+  const child = keepRunning({
     command: [...scope, process.execPath, ...NODE_FLAGS, CLI, name],
     env: own,
     onEnd: (end, restart_in_ms) => {
@@ -168,6 +168,12 @@ function startChild(name: ProcessName, env: NodeJS.ProcessEnv, say: Print): Chil
       say(`${name} ${endText(end)}, ${next}`);
     },
   });
+  // A free port is chosen once: after a restart the printed address still leads to it.
+  if (name === 'web' && own['PORT'] === '0')
+    void child.first.then((started) => {
+      if (started.kind === 'ready') own['PORT'] = new URL(started.address!).port;
+    });
+  return child;
 }
 
 /** Prints the three lines that a new user needs. */

@@ -7,7 +7,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CLI, runledger } from './command_line.ts';
 
-/** The environment of a customer, once the service is ready. The service ends with the test. */
+const DIED = /^(web|worker) (was ended by|ended with)/;
+
+/** The environment of a customer, once the service is ready. The service ends with the test, which fails if a part of it died. */
 type Test = { teardown(work: () => unknown): void };
 
 export async function judgingService(
@@ -29,20 +31,24 @@ export async function judgingService(
       RUNLEDGER_LIMITS_WALL_MAX: '10min',
       ...more,
     },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });
   t.teardown(async () => {
     const gone = once(child, 'exit');
     child.kill('SIGTERM');
     await gone;
+    if (said.some((line) => DIED.test(line))) throw new Error(said.slice(-50).join('\n'));
   });
-  let address = '';
-  for await (const line of createInterface({ input: child.stdout })) {
-    if (line.startsWith('address')) address = line.slice(9);
-    if (line.startsWith('try')) break;
-  }
-  child.stdout.resume();
+  const said: string[] = [];
+  createInterface({ input: child.stderr }).on('line', (line) => said.push(line));
+  const address = await new Promise<string>((resolve, reject) => {
+    child.once('exit', () => reject(new Error(said.join('\n'))));
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      said.push(line);
+      if (line.startsWith('address')) resolve(line.slice(9));
+    });
+  });
   const common = { RUNLEDGER_STATE_DIR: state_dir, RUNLEDGER_SERVER: address };
   await runledger(['tiers', 'set', 'judges', '--per-minute', '0', '--concurrent', '0'], common);
   const key = await runledger(

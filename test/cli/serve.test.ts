@@ -21,6 +21,7 @@ import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { connect } from '../../src/db.ts';
 import { emptyDatabase } from '../support/database.ts';
+import { until } from '../support/eventually.ts';
 import { lockWaits } from '../support/lock_waits.ts';
 import { freePort } from '../support/pgbouncer.ts';
 import { descendants, survivors } from '../support/processes.ts';
@@ -262,6 +263,21 @@ t.test('without a place for its port, PostgreSQL runs, and serve stops in order'
   const { address } = await serving.introduced;
   t.ok(serving.lines.some((line) => /^the next start may take another port .*EISDIR/.test(line)));
   t.equal((await fetch(`${address}/readyz`)).status, 200);
+  t.equal(await stop(serving, 'SIGTERM'), 0);
+});
+
+t.test('web that dies is restarted, and the address stays', async (t) => {
+  const serving = serve(t, await stateDir(t));
+  const { address, key } = await serving.introduced;
+  const web = descendants(serving.process.pid!).find(({ pid }) =>
+    readFileSync(`/proc/${pid}/cmdline`, 'utf8').endsWith('\0web\0'),
+  );
+  process.kill(web!.pid, 'SIGKILL');
+  const said = 'web was ended by SIGKILL, restart in 500 ms';
+  await until(() => serving.lines.includes(said));
+  const answer = () => fetch(`${address}/api/languages`, { headers: { 'X-API-Key': key } });
+  await until(async () => (await answer().catch(() => null))?.status === 200);
+  t.equal((await answer()).status, 200);
   t.equal(await stop(serving, 'SIGTERM'), 0);
 });
 
