@@ -6,14 +6,17 @@ import { leafHash } from '../../src/proof/merkle.ts';
 import { GrowingTree } from '../../src/proof/tiles.ts';
 import { createSealer, type Sealed } from '../../src/store/checkpoints.ts';
 import { readEntries } from '../../src/store/entries.ts';
+import { othersEnded } from '../support/others_ended.ts';
 
 export const key = createLogKey(Buffer.alloc(32, 7));
 
 /** Tests set the clock of the database to times that are still to come. */
 export const NEVER_LATE = 8e15;
 
-export const seal = (db: Db, own = key): Promise<Sealed[]> =>
-  createSealer(own, () => NEVER_LATE).seal(db);
+export async function seal(db: Db, own = key): Promise<Sealed[]> {
+  await othersEnded(db);
+  return createSealer(own, () => NEVER_LATE).seal(db);
+}
 
 /** Events are appended as accounts: one transaction each, with `events` of them. */
 export async function append(db: Db, count: number, events = 1): Promise<void> {
