@@ -24,9 +24,7 @@ create or replace function runledger.hand_over(
 language plpgsql
 as $$
 declare
-  jobs_looked_at constant integer := 64;
   taker record;
-  waiting record;
   job bigint;
   execution record;
   named jsonb;
@@ -52,16 +50,14 @@ begin
   if not found then
     return false;
   end if;
-  -- The index does not know languages. If many jobs wait that others must run, this does not look at all of them.
-  select count(*) as seen, coalesce(bool_or(j.task_id = any (array(
-    select t.id from jsonb_object_keys(taker.toolchains) o(language)
-    join graphile_worker._private_tasks t on t.identifier = runledger.execution_task(o.language)))), false) as mine
-  into waiting from (
-    select j.task_id from graphile_worker._private_jobs j
-    where j.is_available = true and j.priority >= runledger.least_execution_priority() and j.run_at <= hand_over.at
-    limit jobs_looked_at
+  -- The index has jobs by task: however many wait for others, this reads none of them.
+  perform from jsonb_object_keys(taker.toolchains) o(language)
+  join graphile_worker._private_tasks t on t.identifier = runledger.execution_task(o.language)
+  cross join lateral (
+    select from graphile_worker._private_jobs j
+    where j.is_available = true and j.task_id = t.id and j.run_at <= hand_over.at limit 1
   ) j;
-  if waiting.mine or waiting.seen = jobs_looked_at then
+  if found then
     return false;
   end if;
   -- Without waiting: who ends the worker holds its row and waits for queue_state, and a fetch of the worker may hold its progress.

@@ -33,7 +33,6 @@ export const handOverMutants: readonly Mutant[] = [
       'jsonb_object_keys(taker.toolchains)',
       "unnest('{python,java}'::text[])",
     ],
-    ['it reads no deliveries', 'j.priority >= runledger.least_execution_priority() and ', ''],
     ['to the one with most of them', 'order by c.slots - l.taken desc', 'order by c.slots'],
     ['without waiting for a worker that is locked', 'of c skip locked', 'of c'],
     ['nor for its progress', 'of p skip locked', 'of p'],

@@ -371,9 +371,9 @@ t.test('a search for executions does not read the deliveries that wait', async (
     'execute_java', '{}'::json, null, null, 9, null, 0, null)::graphile_worker.job_spec) from generate_series(1, ${DELIVERIES}) n))`;
   const beside = await readBy(web, async () => {
     const id = idOf(await submit(s.command()));
-    t.notOk((await s.events(id)).includes('execution.started'), 'it does not look for long');
+    t.ok((await s.events(id)).includes('execution.started'), 'however many wait for others');
   });
-  t.ok(beside < DELIVERIES / 10, 'many jobs of another language are not read either');
+  t.ok(beside < DELIVERIES / 10, 'jobs of another language are not read either');
   const [bounds] = await s.w.db`
     select runledger.round_priority(0, 1e9::bigint) as least, runledger.delivery_priority(true) as put_back`;
   t.ok(bounds!['put_back'] < bounds!['least'], 'no round is a priority of deliveries');
