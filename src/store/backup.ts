@@ -232,7 +232,14 @@ async function fill(
   const into = await db
     .unsafe(`copy ${quoted(table)} (${listed(columns)}) from stdin with (format binary)`)
     .writable();
-  await pipeline(chunks, into, { end: false });
+  try {
+    await pipeline(chunks, into, { end: false });
+  } catch (error) {
+    // With `end: false` it is still open, and the server would take no other statement on this connection.
+    into.on('error', () => {});
+    into.destroy(error as Error);
+    throw error;
+  }
   await promisify<Buffer, void>(into.write.bind(into))(Buffer.alloc(0));
   into.end();
   await afterThis();

@@ -176,6 +176,8 @@ t.test('a file that is damaged or of another version restores nothing', async (t
   await fails(gzipSync(Buffer.from('{"format": "tar"}\n')), /is not a backup$/);
   await fails((await readFile(path)).subarray(0, -100), /^the backup is damaged/);
   await fails(gzipSync(good.subarray(0, -80)), /^the backup is damaged: it was cut off/);
+  const inRows = good.indexOf('xxxxxxxx') + 4;
+  await fails(gzipSync(good.subarray(0, inRows)), /^the backup is damaged: it was cut off/);
   await fails(edited('xxxxxxxx', 'xxxxyxxx'), /^the backup is damaged: its bytes were changed/);
   await fails(edited('000011_', '000099_'), /^the backup is of another version/);
   await fails(edited('"runledger.tiers"', '"runledger.thiefs"'), /a table that is not ours/);
