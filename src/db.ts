@@ -93,6 +93,14 @@ function openSocket({ host, port, path }: Peer, sockets: Sockets | undefined): S
  */
 function newSocket(): Socket {
   const socket = new Socket();
+  // Where no network leads to the address, or no port is free, it fails at once: before postgres.js listens to it.
+  socket.once('error', (error) => {
+    if (socket.listenerCount('error') > 0) return;
+    setImmediate(() => {
+      socket.emit('error', error);
+      socket.emit('close', true);
+    });
+  });
   socket.once('end', () => {
     if (socket.bytesRead > 0) return;
     const error = new Error('the database closed the connection at once');

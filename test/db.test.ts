@@ -138,6 +138,18 @@ t.test('a server that takes a connection and is silent is away for a runner, too
   t.notOk(isAway(new Error('the Connection terminated as it should')));
 });
 
+t.test('an address that no network leads to is as a server that is away', async (t) => {
+  for (const tls of [false, { rejectUnauthorized: false }] as const) {
+    // No TCP connection to it can even begin.
+    const db = connect({ url: 'postgres://x:y@255.255.255.255/x', tls }, { name: 'test', max: 1 });
+    t.teardown(() => db.end({ timeout: 0 }));
+    for (const what of ['the statement fails', 'so does the next one']) {
+      const failed = await db`select 1`.catch((error: Error) => error);
+      t.ok(isAway(failed), `${what}: ${failed}`);
+    }
+  }
+});
+
 t.test('a proxy without a server behind it is as a server that is away', async (t) => {
   const { urls } = await freshDatabase(t);
   const server = new URL(urls.owner);

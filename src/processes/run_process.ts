@@ -15,6 +15,8 @@ export async function runProcess(name: ProcessName, say: (line: string) => void)
   const config = loadConfig();
   if (hasForeignSecrets(name, process.env)) restartWithoutForeignSecrets(name);
   const log = createLog({ level: config.log_level, process: name });
+  // Node itself ends the process then, and prints the stack as text.
+  process.on('uncaughtExceptionMonitor', (error) => log.fatal({ err: error }, 'cannot go on'));
   const stopped = stopRequested();
   void stopped.then(() => endInTime(config, log));
   try {

@@ -119,6 +119,11 @@ function pause(ms: number, stopping: AbortSignal): Promise<void> {
   if (stopping.aborted) return Promise.resolve();
   const { promise, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, ms);
-  stopping.addEventListener('abort', () => resolve(), { once: true });
-  return promise.finally(() => clearTimeout(timer));
+  const stop = () => resolve();
+  stopping.addEventListener('abort', stop, { once: true });
+  return promise.finally(() => {
+    clearTimeout(timer);
+    // There are two pauses a second, for as long as the process lives.
+    stopping.removeEventListener('abort', stop);
+  });
 }

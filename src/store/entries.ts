@@ -9,6 +9,7 @@ import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { Db } from '../db.ts';
 import { BadEntry, ENTRY_COLUMNS } from '../proof/entry.ts';
+import { isGone } from './recovery.ts';
 import type { Place } from './tree.ts';
 import { monthOf } from './uuid_months.ts';
 
@@ -61,15 +62,19 @@ export async function* readEntries(db: Db, query: string): AsyncGenerator<Buffer
 /** The rows of a query, in the bytes of a binary COPY. `query` is sent as it is. */
 export async function* copyOut(db: Db, query: string): AsyncGenerator<Buffer> {
   const { connection, release } = await ownConnection(db);
+  // Behind the work of a transaction postgres.js sends its end. On a connection that is gone that ends this process.
+  const releaseAfter = (error: unknown) => {
+    if (!isGone(error)) release();
+  };
   const stream: Readable = await connection
     .unsafe(`copy (${query}) to stdout with (format binary)`)
     .readable()
     .catch((error: unknown) => {
-      release();
+      releaseAfter(error);
       throw error;
     });
   stream.once('end', () => resumeSocket(stream));
-  stream.once('close', release);
+  stream.once('close', () => releaseAfter(stream.errored));
   try {
     for await (const chunk of stream.iterator({ destroyOnReturn: false })) yield chunk as Buffer;
   } finally {

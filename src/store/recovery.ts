@@ -13,7 +13,8 @@ export const hasConflictCode = (error: unknown): boolean =>
   ['40001', '40P01'].includes((error as { code?: string } | null)?.code ?? '');
 
 /** Whether the connection is gone. The code of an answer does not say so: who replaced a function can make it fail with any code. */
-const isGone = (error: unknown): boolean => (isAnswer(error) ? isFatal(error) : isAway(error));
+export const isGone = (error: unknown): boolean =>
+  isAnswer(error) ? isFatal(error) : isAway(error);
 
 /** Whether verify cannot go on after this error: the connection is gone, or a standby cancelled the statement. */
 export const mustEnd = async (db: Pick<Db, 'unsafe'>, error: unknown): Promise<boolean> =>

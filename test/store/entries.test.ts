@@ -1,11 +1,12 @@
 /** The canonical bytes of events as PostgreSQL's binary COPY really writes them, against what entry.ts defines. */
 import t from 'tap';
-import type { Db } from '../../src/db.ts';
+import { type Db, isAway } from '../../src/db.ts';
 import { BadEntry, entryOf, type LogEvent, parseEntry } from '../../src/proof/entry.ts';
 import { leafHash, sha256 } from '../../src/proof/merkle.ts';
-import { CopyReader, readEntries, readStream } from '../../src/store/entries.ts';
+import { CopyReader, copyOut, readEntries, readStream } from '../../src/store/entries.ts';
 import { throwsA } from '../proof/throws.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { until } from '../support/eventually.ts';
 import { world } from './world.ts';
 
 aloneOnItsServer();
@@ -189,3 +190,35 @@ t.test('a query beside a COPY waits for its end', async (t) => {
   await t.rejects(readEntries(pool, 'select 1 / 0').next(), { code: '22012' });
   t.match(await pool`select 2 as two`, [{ two: 2 }], 'and after a COPY that failed');
 });
+
+t.test(
+  'where the connection of a COPY is lost, the COPY fails, and this process goes on',
+  async (t) => {
+    const { db, database, connect } = await world(t);
+    const copied = connect(database.url, 1);
+    const root = connect(database.superuser_url, 1);
+    await copied`select`;
+    const [{ pid }] = (await copied`select pg_backend_pid() as pid`) as unknown as [
+      { pid: number },
+    ];
+    const events = copyOut(
+      copied,
+      `select repeat('x', 100000) from generate_series(1, 1000) n where pg_sleep(0.01) is not null`,
+    );
+    t.ok((await events.next()).value);
+    await root`select pg_terminate_backend(${pid}::integer)`;
+    const rest = async () => {
+      for await (const _ of events);
+    };
+    const failed = await rest().catch((error: unknown) => error);
+    t.ok(isAway(failed), `${failed}`);
+    await until(() =>
+      copied`select`.then(
+        () => true,
+        () => false,
+      ),
+    );
+    t.same(await copied`select 1 as n`, [{ n: 1 }], 'it connects again');
+    t.same(await db`select 2 as n`, [{ n: 2 }]);
+  },
+);
