@@ -11,6 +11,8 @@
  *     process sends UNLISTEN on that connection. It receives the notifications of new deliveries on the connection on which
  *     it listens for others, and passes them to the runner (Announcements).
  *   * Any failure of the database shuts the runner down; onFailed() asks the consumer for another epoch with another runner.
+ *   * It asks for the numbers of its tasks once, and keeps an error of that question: it then fetches nothing, and goes on.
+ *     So a runner that has fetched nothing for a while after its start has failed, too.
  *   * If two of its statements that complete jobs have failed, it miscounts what is pending, and its promise never settles. So a
  *     runner that was shut down has also ended once no task has run for a while.
  *
@@ -76,6 +78,8 @@ export type RunnerOptions = {
   readonly onFailed?: () => void;
   /** Without them its own connection listens. */
   readonly announcements?: Announcements | undefined;
+  /** For its first fetch. */
+  readonly first_fetch_ms?: number;
   readonly log: Log;
 };
 
@@ -95,6 +99,8 @@ const UNCLAIMED_MS = 500;
 /** Longer than a statement that completes jobs takes if it is answered at all. */
 const QUIET_MS = 5000;
 const QUIET_LOOKS = 10;
+/** A connection takes 5 seconds at most, and a poll comes each second. */
+const FIRST_FETCH_MS = 15_000;
 const CLOSE_MS = 5000;
 
 export type DeliveryEpochOptions = Omit<RunnerOptions, 'onFailed' | 'tasks'> & {
@@ -164,12 +170,15 @@ export function startRunner(pool: pg.Pool, options: RunnerOptions): Runner {
   const events = new EventEmitter() as NonNullable<Parameters<typeof runTaskList>[0]['events']>;
   const shutdown = Promise.withResolvers<void>();
   let stopping = false;
+  const { announcements, concurrency, first_fetch_ms = FIRST_FETCH_MS } = options;
+  const fetchesNothing = setTimeout(() => options.onFailed?.(), first_fetch_ms).unref();
+  events.once('localQueue:getJobs:complete', () => clearTimeout(fetchesNothing));
   events.on('pool:gracefulShutdown', () => {
+    clearTimeout(fetchesNothing);
     if (!stopping) options.onFailed?.();
     stopping = true;
     shutdown.resolve();
   });
-  const { announcements, concurrency } = options;
   // The event comes right before the statement that listens.
   if (announcements)
     events.on('pool:listen:success', ({ client }) => {
@@ -269,6 +278,28 @@ const SESSION = settingStatements(
   'set',
 );
 
+/**
+ * graphile-worker may release the connection on which it listens twice: where it dies while the runner leaves. The second time
+ * would be an error that nobody catches.
+ */
+class RunnerPool extends pg.Pool {
+  override connect(): Promise<pg.PoolClient>;
+  override connect(taken: Taken): void;
+  override connect(taken?: Taken): Promise<pg.PoolClient> | undefined {
+    if (taken === undefined) return super.connect();
+    super.connect((error, client, release) => {
+      let is_released = false;
+      taken(error, client, (failed) => {
+        if (!is_released) release(failed);
+        is_released = true;
+      });
+    });
+    return undefined;
+  }
+}
+
+type Taken = Parameters<pg.Pool['connect']>[0];
+
 /** Connections for a runner: graphile-worker keeps one for listening, and the others fetch and complete jobs. */
 export function connectRunner(
   address: DatabaseAddress | string,
@@ -278,7 +309,7 @@ export function connectRunner(
 ): pg.Pool {
   const { url, tls } =
     typeof address === 'string' ? { url: address, tls: false as const } : address;
-  const pool = new pg.Pool({
+  const pool = new RunnerPool({
     connectionString: url,
     ssl: tls,
     max,

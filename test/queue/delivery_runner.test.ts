@@ -68,6 +68,66 @@ t.test('a runner whose database dies ends, whatever its tasks do when', async (t
   await server.start();
 });
 
+t.test('a runner that could not begin to fetch has failed', async (t) => {
+  const server = await ownServer(t);
+  const db = connect(server.superuser_url, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  const done: string[] = [];
+  const begin = async (onFailed: () => void) => {
+    const pool = connectRunner(server.url, 'test', log, 2);
+    t.teardown(() => pool.end());
+    const runner = startRunner(pool, {
+      concurrency: 3,
+      onFailed,
+      first_fetch_ms: 1_500,
+      log,
+      tasks: {
+        async plain({ id }) {
+          done.push(id);
+        },
+      },
+    });
+    t.teardown(() => runner.stop());
+    return runner;
+  };
+  let failed = 0;
+  await db`alter table graphile_worker._private_tasks rename to away`;
+  const first = await begin(() => {
+    failed += 1;
+  });
+  await wait(700);
+  await db`alter table graphile_worker.away rename to _private_tasks`;
+  await add(db, 'plain', ['1']);
+  await until(() => failed === 1);
+  t.same(done, [], 'it would not fetch');
+  await first.stop();
+  await begin(() => {
+    failed += 1;
+  });
+  await until(() => done.length === 1);
+  await wait(2_000);
+  t.equal(failed, 1, 'the one that fetches goes on');
+});
+
+t.test('a connection may be released twice', async (t) => {
+  const server = await ownServer(t);
+  const pool = connectRunner(server.url, 'test', log, 1);
+  t.teardown(() => pool.end());
+  const taken = () =>
+    new Promise<() => void>((resolve, reject) =>
+      pool.connect((error, _client, release) => (error ? reject(error) : resolve(release))),
+    );
+  const [first, second] = [await taken(), taken()];
+  first();
+  t.doesNotThrow(first);
+  const release = await second;
+  const third = taken();
+  first();
+  t.equal(await Promise.race([third.then(() => 'taken'), wait(300, 'waits')]), 'waits');
+  release();
+  (await third)();
+});
+
 type Test = { teardown(work: () => unknown): void };
 
 async function scene(t: Test, announcements?: Announcements) {
