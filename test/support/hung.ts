@@ -4,6 +4,7 @@
  * that files share counts for the file that started it: while others use it, that one file is ended only by tap's timeout
  * (.taprc).
  */
+import { availableParallelism, loadavg } from 'node:os';
 import { cpuOfTree, treeOf } from './processes.ts';
 
 type Options = {
@@ -15,6 +16,10 @@ type Options = {
 
 /** Of one core. Servers that a hanging file has started use some for themselves. */
 const AT_REST = 0.04;
+/** Where more than so many wait for a core, a file that works gets less of it. */
+const WAIT_AT_MOST = 5;
+
+const atRest = () => AT_REST * Math.min(1, (WAIT_AT_MOST * availableParallelism()) / loadavg()[0]!);
 
 /** Watches each child of the runner, with all that is below it, until the answered function is called. */
 export function endHung(runner: number, { check_ms, checks, onHung }: Options): () => void {
@@ -27,7 +32,7 @@ export function endHung(runner: number, { check_ms, checks, onHung }: Options): 
       const before = seen.get(one);
       // It can be less than before: what a process used is gone if nobody waited for it.
       const used_s = Math.abs(cpu_s - (before?.cpu_s ?? Number.NEGATIVE_INFINITY));
-      const at_rest = used_s < (AT_REST * check_ms) / 1_000 ? (before?.at_rest ?? 0) + 1 : 0;
+      const at_rest = used_s < (atRest() * check_ms) / 1_000 ? (before?.at_rest ?? 0) + 1 : 0;
       seen.set(one, { cpu_s, at_rest });
       if (at_rest === checks) onHung(command);
       // By SIGALRM, tap says which test did not end. A file that is held up in a system call cannot even do that.
