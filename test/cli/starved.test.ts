@@ -38,7 +38,7 @@ int main() { while (clock() < 2 * CLOCKS_PER_SEC) continue; }`;
 const STARVED = /no heartbeat|the database is away|did not answer|found dead|launcher was lost/;
 /** Only CPU time may decide its verdict: on a busy machine it waits long for a processor. */
 const LONG = { cpu_time: 15, wall_time: 600 };
-/** What else keeps this machine busy may starve a part of the service, too. What the attack starves is starved in each round. */
+/** What else keeps this machine busy may starve the service, too. What the attack starves is starved in each round. */
 const ROUNDS = 3;
 
 type Result = { verdict: string; attempts: number; cpu_time: number; wall_time: number };

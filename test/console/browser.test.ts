@@ -141,7 +141,7 @@ t.test('the console in a browser', async (t) => {
   });
 });
 
-/** A page that is not there, and what the first page asks for every few seconds: on a busy machine the database may be too slow. */
+/** A page that is not there; and what the first page asks for again and again may be too much for a busy machine's database. */
 const EXPECTED = /^network: .* status of (404 |503 .*\/live\b)/;
 
 /** Controls that a screen reader could not name. */

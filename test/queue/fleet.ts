@@ -223,8 +223,8 @@ export const NOTHING = {
 type LogEvent = { type: string; facts: Record<string, unknown> };
 
 /**
- * The events without the attempts that were lost because a worker was not heard of for the time of a lease: a busy machine may keep
- * one from its heartbeats for so long. Such a loss does not count.
+ * The events without the attempts that were lost because a worker was not heard of for the time of a lease: a busy machine
+ * may keep one from its heartbeats for so long. Such a loss does not count.
  */
 export function withoutSilence<E extends LogEvent>(events: readonly E[]): E[] {
   const silent = silentAttempts(events);

@@ -1,9 +1,9 @@
 /**
  * Ends test files that hang, so that one of them does not hold up the whole run. Time alone cannot tell a slow file from one
  * that hangs, so this goes by the processor: a file that waits for ever uses none, however busy the machine is. One that gets
- * little of it, because much else runs, looks alike: the more processes wait for a processor, the longer it takes. The PostgreSQL
- * that files share counts for the file that started it: while others use it, that one file is ended only by tap's timeout
- * (.taprc).
+ * little of it, because much else runs, looks alike: the more processes wait for a processor, the longer it takes. The
+ * PostgreSQL that files share counts for the file that started it: while others use it, that one file is ended only by tap's
+ * timeout (.taprc).
  */
 import { availableParallelism, loadavg } from 'node:os';
 import { cpuOfTree, treeOf } from './processes.ts';

@@ -73,8 +73,8 @@ export function call(origin: string, asked: Call): Promise<Reply> {
 }
 
 /**
- * Repeats a call for which the database of a busy machine had no time. It needs an Idempotency-Key: what was not answered may be
- * stored later.
+ * Repeats a call for which the database of a busy machine had no time. It needs an Idempotency-Key: what was not answered
+ * may be stored later.
  */
 export async function untilAnswered(ask: () => Promise<Reply>): Promise<Reply> {
   for (;;) {
