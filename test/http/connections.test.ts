@@ -190,6 +190,8 @@ t.test('a process with TLS of its own ends while a connection has said nothing',
     RUNLEDGER_TLS: 'native',
     RUNLEDGER_TLS_CERT_FILE: join(folder, 'cert'),
     RUNLEDGER_TLS_KEY_FILE: join(folder, 'key'),
+    // A busy machine takes longer than without a grace.
+    RUNLEDGER_SHUTDOWN_GRACE: '1min',
   });
   const silent = wire(web.port);
   t.teardown(() => silent.socket.destroy());
@@ -247,6 +249,8 @@ t.test(
   async (t) => {
     const GRACE_MS = 100;
     const TIME_TO_ANSWER_MS = 1_000;
+    // Then it ends, whatever it has left to do.
+    const TIME_TO_END_MS = 3_000;
     const service = await startService(t, { webs: 0 });
     const key = await service.key();
     const env = { RUNLEDGER_SHUTDOWN_GRACE: `${GRACE_MS}ms` };
@@ -258,9 +262,11 @@ t.test(
       const waiting = call(web.origin, { path, key, headers, body: HELLO }).catch(() => null);
       const id = await storedFor(service, idempotency);
       const asked = performance.now();
-      t.equal(await web.stop(), 0);
+      const code = await web.stop();
       const reply = await waiting;
       const took_ms = performance.now() - asked;
+      if (code === 1 && took_ms >= GRACE_MS + TIME_TO_END_MS) return 'too slow';
+      t.equal(code, 0);
       if (reply === null && took_ms >= GRACE_MS + TIME_TO_ANSWER_MS) return 'too slow';
       t.equal(reply?.status, 408, 'with the id, to ask another process');
       t.equal(reply?.json.id, id);

@@ -14,8 +14,7 @@ import { HELLO } from './support/service.ts';
 import { webProcess } from './support/web_process.ts';
 
 async function scene(t: { teardown(work: () => unknown): void }) {
-  // A commit that nothing waits for stays in memory for this time, so that the crash comes first.
-  const server = await ownServer(t, { wal_writer_delay: '10s' });
+  const server = await ownServer(t);
   const open = () => {
     const db = connect(server.urls.owner, { name: 'operator', max: 1 });
     t.teardown(() => db.end({ timeout: 1 }));
@@ -26,8 +25,23 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   const secret = newSecret('rl');
   const secret_digest = secretDigest(secret);
   await createKey(db, { account: 'acme', tier: 'nine', prefix: 'rl', secret_digest });
+  // A commit that nothing waits for stays in memory without it, so that the crash comes first.
+  const root = connect(server.superuser_url, { name: 'operator', max: 1 });
+  const [writer] = await root<{ pid: number }[]>`
+    select pid from pg_stat_activity where backend_type = 'walwriter'`;
+  await root.end();
+  let is_stopped = true;
+  process.kill(writer!.pid, 'SIGSTOP');
+  // A server does not end before it.
+  const killWriter = () => {
+    if (is_stopped) process.kill(writer!.pid, 'SIGKILL');
+    is_stopped = false;
+  };
+  t.teardown(killWriter);
   const crash = async () => {
-    await server.kill();
+    const killed = server.kill();
+    killWriter();
+    await killed;
     await server.start();
   };
   const ids = async () => {

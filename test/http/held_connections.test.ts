@@ -1,8 +1,8 @@
 /** How many connections the requests of one key can hold at once. */
-import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { LEAST_POOL, sharesOf } from '../../src/config/connections.ts';
 import { setTier } from '../../src/store/keys.ts';
+import { until } from '../support/eventually.ts';
 import { startService } from './support/service.ts';
 
 const AT_ONCE = 8;
@@ -31,7 +31,7 @@ t.test('reads of one key that hang leave a connection to another key', async (t)
         return row!.count === AT_ONCE;
       };
       // What is counted in the meantime would be sent behind what hangs, on the same connection.
-      for (let n = 0; isCountedFirst && n < 500 && !(await counted()); n += 1) await wait(20);
+      if (isCountedFirst) await until(counted);
       const reply = await service.call({ path: other_path, key: other });
       t.equal(reply.status, 200, `${call.method ?? 'GET'} ${call.path}`);
     });

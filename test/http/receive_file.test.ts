@@ -96,9 +96,10 @@ t.test('no chunk is held after it is written', async (t) => {
 });
 
 t.test('the reading ends when the client is gone, also if it was answered before', async (t) => {
-  const gone = await receiving(t, MiB);
+  const came = Promise.withResolvers<void>();
+  const gone = await receiving(t, MiB, () => came.resolve());
   gone.client.write('abc');
-  await wait(50);
+  await came.promise;
   gone.client.destroy();
   t.equal(await gone.received, 'gone');
 

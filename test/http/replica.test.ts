@@ -246,7 +246,14 @@ t.test('while the replica hangs, answers come from the primary', async (t) => {
   const pids = rows.map(({ pid }) => pid as number);
   t.ok(pids.length > 0);
   const signal = (name: 'SIGSTOP' | 'SIGCONT') => {
-    for (const pid of pids) process.kill(pid, name);
+    for (const pid of pids) {
+      try {
+        process.kill(pid, name);
+      } catch (error) {
+        // Web has replaced the connections by then.
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+      }
+    }
   };
   signal('SIGSTOP');
   t.teardown(() => signal('SIGCONT'));
@@ -279,8 +286,8 @@ t.test('a replica without the heartbeat of this process is not used', async (t) 
     onChange: (problem) => problems.push(problem),
   });
   t.teardown(() => replica.close());
-  t.ok(await eventually(() => problems.length > 0));
-  t.match(problems[0], /has no heartbeat of this process.*another installation/);
+  const NO_HEARTBEAT = /has no heartbeat of this process.*another installation/;
+  t.ok(await eventually(() => problems.some((problem) => NO_HEARTBEAT.test(problem ?? ''))));
   t.equal(await replica.ask('result', async () => 'an answer'), null);
 });
 

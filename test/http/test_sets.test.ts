@@ -301,7 +301,7 @@ t.test('a client that waits to be asked for its archive is asked', async (t) => 
 });
 
 t.test('a client that hangs up, or is too slow, leaves nothing', async (t) => {
-  const { service, rows, held } = await withState(t, { RUNLEDGER_REQUEST_TIMEOUT: '2s' });
+  const { service, rows, held } = await withState(t, { RUNLEDGER_REQUEST_TIMEOUT: '10s' });
   const { port } = service.webs[0]!;
   const key = await service.key();
   const archive = archiveOf(LEGACY);

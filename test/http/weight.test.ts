@@ -12,6 +12,7 @@ import { LARGE_RECORDS } from '../../src/http/api/record_answer.ts';
 import { setTier } from '../../src/store/keys.ts';
 import { withPayloads } from '../../src/store/payloads.ts';
 import { createResults } from '../../src/store/results.ts';
+import { until } from '../support/eventually.ts';
 import { wire } from './support/call.ts';
 import { HELLO, startService } from './support/service.ts';
 
@@ -129,7 +130,7 @@ t.test('what is heavy', async (t) => {
       const line = wire(web!.port);
       t.teardown(() => line.socket.destroy());
       line.send(head + body);
-      for (let ms = 0; (await stored()) < before.count + n && ms < 20_000; ms += 5) await wait(5);
+      await until(async () => (await stored()) >= before.count + n);
     }
     t.equal(await stored(), before.count + WAITING);
     const grown_mib = memory_mib('VmRSS') - before.rss_mib;
@@ -226,7 +227,7 @@ t.test('what is heavy', async (t) => {
       }),
     );
     const places = () => deaf.flat().filter(({ socket }) => socket.bytesRead > 0).length;
-    for (let n = 0; n < 500 && places() < 4; n += 1) await wait(20);
+    await until(() => places() >= 4);
     t.equal(places(), 4);
     const other = await service.key();
     const { json } = await service.submit(other);
@@ -281,7 +282,7 @@ t.test('what is heavy', async (t) => {
     t.match(await send(await service.key()), / 202 Accepted/, 'a key does not fill all');
     t.equal((await service.submit(key)).status, 202, 'a small one passes by');
     t.match(await send(key), / 202 Accepted/, 'who does not go on makes room');
-    t.match(await Promise.any(silent.map(({ ended }) => ended(5_000))), / 100 Continue\r\n\r\n$/);
+    t.match(await Promise.any(silent.map(({ ended }) => ended(120_000))), / 100 Continue\r\n\r\n$/);
     for (const { socket } of silent) socket.destroy();
   });
 
@@ -307,7 +308,7 @@ t.test('what is heavy', async (t) => {
       };
       await hangUp('');
       await hangUp('x'.repeat(40_000));
-      for (let n = 0; n < 500 && (await counted()) === 0; n += 1) await wait(20);
+      await until(async () => (await counted()) > 0);
       t.equal(await counted(), 1);
       t.equal((await service.call(asked)).status, 200, 'the one of which nothing came does not');
       t.equal((await service.call(asked)).status, 429);

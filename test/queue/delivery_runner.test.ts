@@ -20,7 +20,7 @@ import { world } from '../store/world.ts';
 import { ownServer } from '../support/database.ts';
 import { until } from '../support/eventually.ts';
 
-const HANGS_MS = 30_000;
+const HANGS_MS = 120_000;
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 
 const add = (db: Db, task: string, ids: readonly string[]) =>

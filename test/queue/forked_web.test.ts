@@ -26,6 +26,8 @@ async function start(t: Test, urls: { web: string }, witness: RunningWitness) {
     RUNLEDGER_LOG_ORIGIN: ORIGIN,
     RUNLEDGER_WITNESSES: `${keyText(witness.key)}=${witness.url}/`,
     RUNLEDGER_METRICS_PORT: String(port),
+    // A busy machine takes longer than without a grace.
+    RUNLEDGER_SHUTDOWN_GRACE: '1min',
   });
   const metrics = async () => (await call(`http://127.0.0.1:${port}`, { path: '/metrics' })).text;
   return { ...web, metrics };

@@ -561,7 +561,7 @@ t.test(
     t.match(await look(), { consumer: silent.id });
     t.match(await job(id), { locked_by: null }, 'unlocked with its consumer');
 
-    await lock('9 seconds');
+    await lock('5 seconds');
     await db`select runledger.free_orphaned_jobs()`;
     t.match(
       await job(id),

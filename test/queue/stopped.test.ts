@@ -51,9 +51,9 @@ t.test('a worker that hangs while somebody ends its connection runs nothing twic
 t.test('SIGTERM: executions that can finish do, the others are released at once', async (t) => {
   const { url, urls } = await freshDatabase(t);
   const fleet = await startFleet(t, { url, worker_url: urls.worker });
-  const first = await fleet.worker({ env: { RUNLEDGER_SHUTDOWN_GRACE: '600ms' } });
+  const first = await fleet.worker({ env: { RUNLEDGER_SHUTDOWN_GRACE: '5s' } });
   const short = await fleet.submit('sleep 300');
-  const long = await fleet.submit('sleep 3000');
+  const long = await fleet.submit('sleep 3600000 10');
   await fleet.begun(short);
   await fleet.begun(long);
   first.signal('SIGTERM');

@@ -56,7 +56,7 @@ export const HARMS: readonly Harm[] = [
     weight: 3,
     async run({ workers }, dice) {
       const pid = dice.pick(workers).launcher();
-      if (pid !== null) process.kill(pid, 'SIGKILL');
+      if (pid !== null) tell(pid, 'SIGKILL');
     },
   },
   {

@@ -28,7 +28,8 @@ export type Ended = {
 export type Scene = Awaited<ReturnType<typeof openScene>>;
 
 const LOOK_MS = 20;
-const PATIENCE_MS = 300_000;
+/** Before the test is ended for hanging, so that it says for what it waited. */
+const PATIENCE_MS = 1_200_000;
 
 export async function openScene(t: Test, folder: string) {
   const service = await startService(t, {

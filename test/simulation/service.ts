@@ -139,6 +139,9 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
   return { database, webs, workers, env, folder };
 }
 
+/** Beside other work a machine takes long to start a process. */
+const READY_MS = 300_000;
+
 type MemberOptions = {
   name: string;
   within: readonly string[];
@@ -163,14 +166,14 @@ async function startMember(folder: string, options: MemberOptions): Promise<Memb
       alive = false;
       writeFileSync(log, `{"msg":"ended","code":${code},"signal":"${signal}"}\n`);
     });
-    for (let n = 0; n < 1200 && alive; n += 1) {
+    for (const end = performance.now() + READY_MS; performance.now() < end && alive; ) {
       if (await options.ready(child).catch(() => false)) return;
       await new Promise((wake) => setTimeout(wake, 50));
     }
     const said = readFileSync(join(folder, `${name}.log`), 'utf8');
     const [, why] = /"reason":"([^"]*)".*"msg":"cannot run"/.exec(said) ?? [];
     if (first && why) throw new CannotIsolate(why);
-    if (alive || first) throw new Error(`${name} was not ready in a minute, see ${folder}`);
+    if (alive || first) throw new Error(`${name} was not ready in five minutes, see ${folder}`);
   };
   await revive().catch((error: unknown) => {
     if (alive) child.kill('SIGKILL');

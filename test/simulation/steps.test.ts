@@ -38,7 +38,7 @@ type Step = {
 const waitsForLock = async ({ fleet }: Stage, statement: string) => {
   const rows = await fleet.db`
     select from pg_stat_activity where wait_event_type = 'Lock' and query like ${`%${statement}%`}
-      and application_name like 'runledger consumer %'`;
+      and datname = current_database() and application_name like 'runledger consumer %'`;
   return rows.length > 0;
 };
 const isRunning = async ({ fleet, id }: Stage) =>
@@ -46,6 +46,9 @@ const isRunning = async ({ fleet, id }: Stage) =>
 const isCompleted = async ({ fleet, id }: Stage) =>
   (await fleet.db`select from runledger.submissions where id = ${id} and status = 'completed'`)
     .length > 0;
+
+/** Its first attempt runs until the lock is held, on a busy machine too. */
+const LASTS = 'sleep 10000 10';
 
 const STEPS: Step[] = [
   {
@@ -74,7 +77,7 @@ const STEPS: Step[] = [
   },
   {
     name: '4 the result is on its way',
-    code: 'sleep 2000',
+    code: LASTS,
     held: 'in the run',
     hold: (tx, id) => tx`select from runledger.submissions where id = ${id} for key share`,
     reached: (stage) => waitsForLock(stage, 'complete_many'),
@@ -82,7 +85,7 @@ const STEPS: Step[] = [
   },
   {
     name: '5 the result is committed, the job is still there',
-    code: 'sleep 2000',
+    code: LASTS,
     held: 'in the run',
     hold: (tx, id) =>
       tx`select from graphile_worker._private_jobs where payload ->> 'id' = ${id} for key share`,

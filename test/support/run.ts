@@ -83,7 +83,7 @@ async function runTap(files: readonly string[], counts: Counts): Promise<number 
     check_ms: 30_000,
     checks: 8,
     onHung: (command) =>
-      console.log(`${command.split(' ').at(-1)} hangs: it has rested for 4 minutes`),
+      console.log(`${command.split(' ').at(-1)} hangs: it has rested for 4 minutes or more`),
   });
   const [[code]] = await Promise.all([ended, once(parser, 'complete')]);
   stop();

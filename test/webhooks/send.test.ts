@@ -248,6 +248,8 @@ t.test('a name without addresses is dns_failed', async (t) => {
 });
 
 const silent: Answer = () => {};
+/** A limit within which a busy machine connects, too. */
+const CONNECTS_MS = 5_000;
 
 t.test('one time limit covers everything from the lookup to the status', async (t) => {
   const limit_ms = 150;
@@ -259,9 +261,9 @@ t.test('one time limit covers everything from the lookup to the status', async (
   await using mute = await listen(net.createServer());
   t.match(await send(urlTo(mute.port), { limit_ms }), { outcome: 'timeout', detail: 'handshake' });
   await using receiver = await openReceiver(silent);
-  const attempt = await send(urlTo(receiver.port), { limit_ms });
+  const attempt = await send(urlTo(receiver.port), { limit_ms: CONNECTS_MS });
   t.match(attempt, { outcome: 'timeout', detail: 'answer', status: null, address: '127.0.0.1' });
-  t.ok(attempt.duration_ms >= limit_ms - 2, `took ${attempt.duration_ms} ms`);
+  t.ok(attempt.duration_ms >= CONNECTS_MS - 2, `took ${attempt.duration_ms} ms`);
 });
 
 t.test('an attempt during a stop is cut_off, not a failure of the receiver', async (t) => {
@@ -299,7 +301,7 @@ t.test('the answer is read up to a limit, and cannot change the outcome', async 
   await using stuck = await openReceiver(
     (_got, response) => void response.writeHead(503).write('x'),
   );
-  t.match(await send(urlTo(stuck.port), { limit_ms: 150 }), {
+  t.match(await send(urlTo(stuck.port), { limit_ms: CONNECTS_MS }), {
     outcome: 'refused_status',
     status: 503,
     answer_cut: true,

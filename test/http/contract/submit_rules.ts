@@ -2,7 +2,7 @@
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { call, type Reply } from '../support/call.ts';
+import { call, type Reply, untilAnswered } from '../support/call.ts';
 import { HELLO, type Service } from '../support/service.ts';
 import { webProcess } from '../support/web_process.ts';
 import { keyOf, rejectedFor } from './asking.ts';
@@ -322,7 +322,9 @@ export const submitRules: Rule[] = [
     const key = randomUUID();
     const headers = { 'idempotency-key': key };
     const all = await Promise.all(
-      Array.from({ length: 100 }, () => submitted(service, '/api/submit', headers)),
+      Array.from({ length: 100 }, () =>
+        untilAnswered(() => submitted(service, '/api/submit', headers)),
+      ),
     );
     equal(new Set(all.map((reply) => reply.json.id)).size, 1);
     ok(all.every((reply) => reply.status === 202));

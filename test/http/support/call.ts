@@ -72,6 +72,18 @@ export function call(origin: string, asked: Call): Promise<Reply> {
   });
 }
 
+/**
+ * Repeats a call for which the database of a busy machine had no time. It needs an Idempotency-Key: what was not answered
+ * may be stored later.
+ */
+export async function untilAnswered(ask: () => Promise<Reply>): Promise<Reply> {
+  for (;;) {
+    const reply = await ask();
+    if (reply.status !== 503 || reply.json?.error !== 'unavailable') return reply;
+    await new Promise((wake) => setTimeout(wake, 50));
+  }
+}
+
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

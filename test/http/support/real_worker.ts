@@ -34,8 +34,11 @@ export async function realWorker(
       RUNLEDGER_STATE_DIR: state,
       RUNLEDGER_LOG_LEVEL: 'warn',
       RUNLEDGER_SHUTDOWN_GRACE: '0s',
-      // On a busy machine a compiler waits long for a processor.
-      RUNLEDGER_LIMITS_COMPILE_WALL: '5min',
+      // On a busy machine everything waits long for a processor. Only CPU time may decide a verdict.
+      RUNLEDGER_LIMITS_COMPILE_CPU: '5min',
+      RUNLEDGER_LIMITS_COMPILE_WALL: '10min',
+      RUNLEDGER_LIMITS_WALL: '10min',
+      RUNLEDGER_LIMITS_WALL_MAX: '10min',
       // Compiling the headers takes ten times as long as the few programs that could use them.
       RUNLEDGER_PRECOMPILED_HEADERS: 'off',
       ...env,
