@@ -13,7 +13,7 @@ import { until } from '../support/eventually.ts';
 import { lockWaits } from '../support/lock_waits.ts';
 import { idOf, outcome, submission, webhook, world } from './world.ts';
 
-/** A heartbeat that stays fresh: nothing is handed to a worker without one for two seconds, which are soon over on a slow machine. */
+/** A heartbeat that stays fresh. Nothing is handed to a worker without one for two seconds, and a slow machine may take longer. */
 async function freshHeartbeat(w: { db: Db; worker: Db }, consumer: string, hand_to: string) {
   const answer = await workerHeartbeat(w.worker, consumer, hand_to);
   await w.db`update runledger.consumers set heartbeat_at = runledger.clock() + interval '1 hour' where id = ${consumer}`;
