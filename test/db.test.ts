@@ -178,7 +178,7 @@ t.test('a proxy without a server behind it is as a server that is away', async (
     const db = connect({ url: through.href, tls }, { name: 'test', max: 1 });
     t.teardown(() => db.end({ timeout: 0 }));
     connections = 0;
-    const late = wait(20_000, new Error('it waits'), { ref: false });
+    const late = wait(120_000, new Error('it waits'), { ref: false });
     const asked = db`select 1`.then(() => null);
     const failed = await Promise.race([asked.catch((error: Error) => error), late]);
     t.ok(isAway(failed), `the statement fails: ${failed}`);

@@ -64,7 +64,7 @@ const logged = (lines: readonly string[], name: string, msg: string) =>
 async function stop(runner: ChildProcess): Promise<void> {
   // This runner passes SIGINT on to its processes; platforms send SIGTERM to each.
   runner.kill('SIGINT');
-  if (runner.exitCode === null && runner.signalCode === null) await once(runner, 'exit');
+  if (runner.exitCode === null && runner.signalCode === null) await once(runner, 'close');
 }
 
 t.test('release migrates an empty database, and does nothing the second time', async (t) => {
@@ -72,7 +72,7 @@ t.test('release migrates an empty database, and does nothing the second time', a
   const env = platform(urls.owner, PORT);
   for (const expected of [/applied: 000001/, /applied: none; definitions: unchanged/]) {
     const { runner, lines } = start(t, ['release'], env);
-    await once(runner, 'exit');
+    await once(runner, 'close');
     t.match(lines.join('\n'), expected);
   }
 });

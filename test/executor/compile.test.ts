@@ -19,6 +19,7 @@ import type {
   ResidentAnswer,
   ResidentReply,
 } from '../../src/languages/common/language.ts';
+import { until } from '../support/eventually.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
 import { childrenOf } from './processes.ts';
 
@@ -342,9 +343,13 @@ t.test('a program that was saved before its launcher died is removed', async (t)
   async function compileWithStoppedLauncher() {
     for (let attempt = 0; attempt < 50; attempt++) {
       before = new Set(await names());
-      const end = scene({ steps: { plain: large } })().catch((error: unknown) => error);
-      for (const until = Date.now() + 20_000; Date.now() < until && !isSaving(); )
-        await new Promise(setImmediate);
+      let is_over = false;
+      const end = scene({ steps: { plain: large } })()
+        .catch((error: unknown) => error)
+        .finally(() => {
+          is_over = true;
+        });
+      while (!is_over && !isSaving()) await new Promise(setImmediate);
       process.kill(pid, 'SIGSTOP');
       if (isSaving() && !(await isSaved())) return { end };
       process.kill(pid, 'SIGCONT');
@@ -353,8 +358,7 @@ t.test('a program that was saved before its launcher died is removed', async (t)
     throw new Error('no save was slow enough');
   }
   const { end } = await compileWithStoppedLauncher();
-  for (const until = Date.now() + 20_000; Date.now() < until && !(await isSaved()); );
-  t.ok(await isSaved());
+  await until(isSaved);
   process.kill(pid, 'SIGKILL');
   t.match(await end, { name: 'SandboxFault', kind: 'launcher_lost' });
   await cache.settled();

@@ -24,8 +24,11 @@ import { LAUNCHER, MiB, python, ROOT, said, shell, text, withSandbox } from './b
 import { isAlive, killSlots, running, within } from './processes.ts';
 
 const ATTACK = readFileSync(join(import.meta.dirname, 'same_user.py'), 'utf8');
+/** The kernel counts the processes of a user, so no other test has this one. */
 const ORDINARY = 4_242;
 const SECRET = 'a secret of the worker';
+/** No limit for what a busy machine needs. */
+const PATIENT = { wall_ms: 300_000, cpu_ms: 60_000 };
 /**
  * Calls that may succeed without an effect: the kernel decides for each process that a signal would reach, and the filter
  * answers what would place a process on a processor, and what changes an open file.
@@ -96,7 +99,9 @@ for (const kind of kinds)
       const limits = { wall_ms: 600_000 };
       const hostile = sandbox.run(python(HOLDS_PIPES, { limits }), { signal: end.signal });
       t.ok(await within(60_000, () => fileOfRun(sandbox, 'held') !== undefined));
-      const report = await sandbox.run(python(PRINTS, { limits: { stdout_bytes: PRINTED } }));
+      const report = await sandbox.run(
+        python(PRINTS, { limits: { ...PATIENT, stdout_bytes: PRINTED } }),
+      );
       end.abort();
       await t.rejects(hostile, 'it was cancelled');
       t.match(report, { exit_code: 0, stdout_seen_bytes: PRINTED });
@@ -135,7 +140,8 @@ const noTracer = !isRoot && 'only root traces a program here';
 
 async function endsSlowly(t: Test, sandbox: Sandbox) {
   const word = `76${process.pid}`;
-  const run = sandbox.run(shell(`sleep ${word} & until [ -e end ]; do sleep 0.02; done`));
+  const script = `sleep ${word} & until [ -e end ]; do sleep 0.02; done`;
+  const run = sandbox.run(shell(script, { limits: PATIENT }));
   t.ok(await within(60_000, () => running(`sleep ${word}`).length === 1));
   // A process that has a tracer is not gone before its tracer is.
   const left = running(`sleep ${word}`)[0]!;

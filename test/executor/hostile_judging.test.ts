@@ -9,8 +9,10 @@ import { anExecutor, PLAIN } from './an_executor.ts';
 import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
 
 const store = contentStore();
-/** Enough for an honest program on a busy machine. */
-const SHORT = { cpu_time_ms: 1_000, wall_time_ms: 2_000, memory_bytes: 64 * 2 ** 20 };
+/** Enough for an honest program on a busy machine: the most that a submission may ask for. */
+const LONG = { cpu_time_ms: 15_000, wall_time_ms: 30_000, memory_bytes: 64 * 2 ** 20 };
+/** For what must run out of time. */
+const SHORT = { ...LONG, cpu_time_ms: 1_000, wall_time_ms: 2_000 };
 
 type Case = {
   title: string;
@@ -29,7 +31,7 @@ const { run } = await anExecutor(t, {
 });
 
 async function end(each: Case): Promise<string> {
-  const { program = 'print(input())', limits = SHORT } = each;
+  const { program = 'print(input())', limits = LONG } = each;
   const tests = each.judging.tests ?? [aTest('input', 'answer')];
   const outcome = await run('python', program, {
     judging: judging({ ...each.judging, tests }),
@@ -64,7 +66,7 @@ function all(cases: readonly Case[]): void {
 }
 
 const checker = (code: string, more: Parameters<typeof aJudge>[2] = {}): Partial<Judging> => ({
-  checker: aJudge('python', `import os, sys\n${code}`, { limits: SHORT, ...more }),
+  checker: aJudge('python', `import os, sys\n${code}`, { limits: LONG, ...more }),
 });
 /** `left` in the folder for messages. */
 const leaves = (code: string) =>
@@ -83,17 +85,17 @@ const IE = (text: string) => new RegExp(`^IE: the checker ${text}`);
 const LIMITS_OF_CHECKERS: Case[] = [
   {
     title: 'a checker that never ends',
-    judging: checker('while True: pass'),
+    judging: checker('while True: pass', { limits: SHORT }),
     expected: IE('exceeded its limit of (cpu|wall)_time'),
   },
   {
     title: 'a checker that sleeps',
-    judging: checker('import time; time.sleep(99)'),
+    judging: checker('import time; time.sleep(99)', { limits: SHORT }),
     expected: IE('exceeded its limit of wall_time'),
   },
   {
     title: 'a checker that forks without end',
-    judging: checker('while True: os.fork()'),
+    judging: checker('while True: os.fork()', { limits: SHORT }),
     expected: IE(''),
   },
   {
@@ -108,7 +110,7 @@ const LIMITS_OF_CHECKERS: Case[] = [
   },
   {
     title: 'a checker that prints errors without end',
-    judging: checker("while True: os.write(2, b'x' * 65536)"),
+    judging: checker("while True: os.write(2, b'x' * 65536)", { limits: SHORT }),
     expected: IE('exceeded its limit of (cpu|wall)_time'),
   },
   {
@@ -287,6 +289,8 @@ const talks = (code: string): Partial<Judging> => ({
   interactor: aJudge('python', `import os, sys\n${code}`),
 });
 const CLOSES = 'print(5, flush=True)\nos.close(1)\n';
+/** It must not run out of time before its interactor ends, which costs it its start and no more. */
+const SPINS = { ...LONG, cpu_time_ms: 5_000 };
 const CLOSED_OUTPUTS: Case[] = [
   {
     title: 'a program that spins while its interactor has closed its output and waits',
@@ -298,14 +302,14 @@ const CLOSED_OUTPUTS: Case[] = [
   {
     title: 'a program that closes its output, and spins when its interactor has found it wrong',
     program: 'import os, sys\nos.close(1)\nsys.stdin.read()\nwhile True: pass',
-    limits: { ...SHORT, cpu_time_ms: 100 },
+    limits: SPINS,
     judging: talks('sys.exit(42 if sys.stdin.readline() else 43)'),
     expected: /^WA: /,
   },
   {
     title: 'a program that closes its output, and spins when its interactor has failed',
     program: 'import os, sys\nos.close(1)\nsys.stdin.read()\nwhile True: pass',
-    limits: { ...SHORT, cpu_time_ms: 100 },
+    limits: SPINS,
     judging: talks('sys.exit(42 if sys.stdin.readline() else 1)'),
     expected: /^IE: the interactor exited with 1/,
   },

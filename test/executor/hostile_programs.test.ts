@@ -8,8 +8,10 @@ import { anExecutor, PLAIN, text } from './an_executor.ts';
 import { aJudge, aTest, contentStore, judging } from './judgings.ts';
 
 const store = contentStore();
-/** Enough for an honest program on a busy machine. */
-const SHORT = { cpu_time_ms: 1_000, wall_time_ms: 2_000, memory_bytes: 64 * 2 ** 20 };
+/** Enough for an honest program on a busy machine: the most that a submission may ask for. */
+const LONG = { cpu_time_ms: 15_000, wall_time_ms: 30_000, memory_bytes: 64 * 2 ** 20 };
+/** For what must run out of time. */
+const SHORT = { ...LONG, cpu_time_ms: 1_000, wall_time_ms: 2_000 };
 const { run } = await anExecutor(t, {
   languages: ['python'],
   switches: PLAIN,
@@ -17,11 +19,11 @@ const { run } = await anExecutor(t, {
   fetch: store.fetch,
 });
 
-async function judged(code: string, more: Partial<Judging>, language = 'python') {
+async function judged(code: string, more: Partial<Judging>, limits = LONG) {
   const tests = more.tests ?? [aTest('input', 'answer')];
-  const outcome = await run(language, code, {
+  const outcome = await run('python', code, {
     judging: judging({ ...more, tests }),
-    limits: SHORT,
+    limits,
   });
   const ended = outcome.judged!.tests!;
   return {
@@ -138,12 +140,18 @@ print('output')`;
   t.equal(outcome.verdicts, 'AC AC', outcome.message ?? '');
 });
 
-type Case = { title: string; program: string; more: Partial<Judging>; expected: RegExp };
+type Case = {
+  title: string;
+  program: string;
+  more: Partial<Judging>;
+  limits?: typeof LONG;
+  expected: RegExp;
+};
 
 function all(cases: readonly Case[]): void {
-  for (const { title, program, more, expected } of cases) {
+  for (const { title, program, more, limits, expected } of cases) {
     t.test(title, async (t) => {
-      const { verdicts, message } = await judged(program, more);
+      const { verdicts, message } = await judged(program, more, limits);
       t.match(`${verdicts}: ${message}`, expected);
       t.ok(await isWell(), 'the next execution is judged as ever');
     });
@@ -253,8 +261,8 @@ all([
   },
 ]);
 
-const talks = (code: string): Partial<Judging> => ({
-  interactor: aJudge('python', `import os, sys, time\n${code}`, { limits: SHORT }),
+const talks = (code: string, limits = LONG): Partial<Judging> => ({
+  interactor: aJudge('python', `import os, sys, time\n${code}`, { limits }),
 });
 const WAITS = 'import sys\nprint(sys.stdin.readline())\nwhile True: pass';
 const FLOODS = "import os\nwhile True: os.write(1, b'x' * 65536)";
@@ -263,13 +271,16 @@ all([
   {
     title: 'an interactor that never reads',
     program: FLOODS,
-    more: talks('time.sleep(99)'),
+    // The interactor may take as long, and waits to its end.
+    limits: { ...LONG, wall_time_ms: 10_000 },
+    more: talks('time.sleep(99)', SHORT),
     expected: /^OLE/,
   },
   {
     title: 'both silent',
     program: 'print(input())',
-    more: talks('sys.stdin.read(); sys.exit(42)'),
+    limits: SHORT,
+    more: talks('sys.stdin.read(); sys.exit(42)', SHORT),
     expected: /^(TLE|IE)/,
   },
   {
@@ -281,6 +292,7 @@ all([
   {
     title: 'an interactor that ends at once',
     program: WAITS,
+    limits: SHORT,
     more: talks('sys.exit(42)'),
     expected: /^TLE/,
   },
@@ -293,7 +305,8 @@ all([
   {
     title: 'an interactor that spends its time',
     program: 'print(input())',
-    more: talks('while True: pass'),
+    limits: SHORT,
+    more: talks('while True: pass', SHORT),
     expected: /^(TLE|IE)/,
   },
   {
@@ -305,7 +318,8 @@ all([
   {
     title: 'an interactor that forks without end',
     program: 'print(input())',
-    more: talks('while True: os.fork()'),
+    limits: SHORT,
+    more: talks('while True: os.fork()', SHORT),
     expected: /^(IE|TLE)/,
   },
   {
@@ -341,6 +355,7 @@ all([
   {
     title: 'a program that closes all and goes on',
     program: 'import os\nfor n in range(3): os.close(n)\nwhile True: pass',
+    limits: SHORT,
     more: talks('sys.stdin.read(); sys.exit(42)'),
     expected: /^TLE/,
   },

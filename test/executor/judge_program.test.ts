@@ -236,12 +236,13 @@ sys.exit(42 if line else 43)`;
 
 t.test('a silent program uses up its own time, and not that of its interactor', async (t) => {
   const short = { wall_time_ms: 1_000 };
-  const waits = (code: string) => python(`import sys\n${code}`, { limits: { wall_time_ms: 500 } });
+  const waits = (code: string, wall_time_ms: number) =>
+    python(`import sys\n${code}`, { limits: { wall_time_ms } });
   const by = (interactor: ReturnType<typeof python>) =>
     judged('import time; time.sleep(99)', { interactor, tests: [aTest('', null)], limits: short });
   for (const code of ['input()', 'sys.stdin.read(); sys.exit(43)'])
-    t.match(await by(waits(code)), { verdict: 'TLE', limit_exceeded: 'wall_time' }, code);
-  const own = { interactor: waits('import time; time.sleep(99)'), tests: [aTest('', null)] };
+    t.match(await by(waits(code, 30_000)), { verdict: 'TLE', limit_exceeded: 'wall_time' }, code);
+  const own = { interactor: waits('import time; time.sleep(99)', 500), tests: [aTest('', null)] };
   const hangs = await judged('', { ...own, limits: short });
   t.match(hangs, { verdict: 'IE', tests: [{ message: /exceeded its limit of wall_time/ }] });
 });

@@ -64,7 +64,9 @@ t.test('all slots leave a reserve, and each slot has its part', { skip }, async 
 
 t.test('programs are inside the quotas, the service is outside', { skip }, async (t) => {
   const { all, slots } = groupsOf(sandbox);
-  const run = sandbox.run(shell('sleep 1'));
+  const looked = new AbortController();
+  const sleeps = shell('sleep 60', { limits: { wall_ms: 120_000 } });
+  const run = sandbox.run(sleeps, { signal: looked.signal }).catch((error: Error) => error);
   const inits = () => childrenOf(sandbox.isolation.pid).flatMap(childrenOf);
   while (inits().flatMap(childrenOf).length === 0) await new Promise(setImmediate);
   const within = [...childrenOf(sandbox.isolation.pid), ...inits(), ...inits().flatMap(childrenOf)];
@@ -72,7 +74,8 @@ t.test('programs are inside the quotas, the service is outside', { skip }, async
   t.ok(within.length >= slots.length + 2);
   for (const pid of [sandbox.isolation.pid, process.pid])
     t.notOk(groupOf(pid)!.startsWith(all), `${pid} is not`);
-  await run;
+  looked.abort();
+  t.match(await run, { kind: 'cancelled' }, 'it ran until then');
 });
 
 t.test('a reserve of 0 sets no quotas', { skip }, async (t) => {

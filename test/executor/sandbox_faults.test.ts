@@ -104,6 +104,7 @@ async function startWorker(
   launcher: number;
   name: string;
   line: () => Promise<string>;
+  exited: Promise<unknown>;
 }> {
   const worker = spawn(
     process.execPath,
@@ -112,10 +113,11 @@ async function startWorker(
       stdio: ['ignore', 'pipe', 'inherit'],
     },
   );
+  const exited = once(worker, 'exit');
   const lines = createInterface({ input: worker.stdout! })[Symbol.asyncIterator]();
   const line = async () => (await lines.next()).value as string;
   const [launcher, name = ''] = (await line()).split(' ');
-  return { worker, launcher: Number(launcher), name, line };
+  return { worker, launcher: Number(launcher), name, line, exited };
 }
 
 t.test('kill -9 of the worker takes everything along', async (t) => {
@@ -165,13 +167,13 @@ t.test(
 
 t.test('a worker that is stopped cannot move its deadline: its runs end', async (t) => {
   const word = mark();
-  const { worker, line } = await startWorker(`sleep ${word}`, 1_500);
+  const { worker, line, exited } = await startWorker(`sleep ${word}`, 10_000);
   t.ok(await within(60_000, () => running(`sleep ${word}`).length === 1));
   worker.kill('SIGSTOP');
   t.ok(await within(60_000, () => running(`sleep ${word}`).length === 0), 'while it is stopped');
   worker.kill('SIGCONT');
   t.equal(await line(), 'the deadline has passed');
-  await once(worker, 'exit');
+  await exited;
 });
 
 t.test('what a dead launcher left is swept by the next', async (t) => {

@@ -64,11 +64,15 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 while True: time.sleep(1)`;
-  const wall = { cpu_ms: 5_000, wall_ms: 1_500 };
-  const report = await sandbox.run(python(`FOREVER = True${daemon}`, { limits: wall }));
+  const forever = (wall_ms: number) =>
+    sandbox.run(python(`FOREVER = True${daemon}`, { limits: { cpu_ms: 5_000, wall_ms } }));
+  let report = await forever(1_500);
+  // A busy machine may not give it its CPU time before the wall limit.
+  for (const wall_ms of [6_000, 60_000])
+    if (said(report) !== 'spun') report = await forever(wall_ms);
   t.match(report, { killed_for: 'wall', stdout: Buffer.from('spun') });
   t.ok(report.cpu_us >= 100_000, `${report.cpu_us}`);
-  const limits = { cpu_ms: 80, wall_ms: 9_000 };
+  const limits = { cpu_ms: 80, wall_ms: 60_000 };
   const limited = await sandbox.run(python(`FOREVER = False${daemon}`, { limits }));
   t.equal(limited.killed_for, 'cpu', 'and against the limit');
 });

@@ -161,9 +161,10 @@ for (const way of ['resident', 'plain'] as const) {
       );
       t.match(await java(threads), { verdict: 'AC', stdout: '50' });
       const many = main(
-        'for (;;) new Thread(() -> { try { Thread.sleep(60000); } catch (Exception e) {} }).start();',
+        'for (;;) { var t = new Thread(() -> { try { Thread.sleep(60000); } catch (Exception e) {} }); ' +
+          't.setDaemon(true); t.start(); }',
       );
-      const outcome = await java(many, { limits: { wall_time_ms: 3_000 } });
+      const outcome = await java(many, { limits: { wall_time_ms: 30_000 } });
       t.match(outcome.stderr, /unable to create native thread/);
       t.not(outcome.verdict, 'MLE');
     });

@@ -264,7 +264,7 @@ t.test(
     const copy = join(folder, 'copy');
     mkdirSync(copy, { mode: 0o700 });
     await cp(data_dir, copy, { recursive: true });
-    const OTHER = 4242;
+    const OTHER = 4243;
     for (const name of readdirSync(copy, { recursive: true, encoding: 'utf8' })) {
       await chown(join(copy, name), OTHER, OTHER);
     }

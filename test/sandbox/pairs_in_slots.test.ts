@@ -89,7 +89,7 @@ t.test('kill -9 of either slot: the pair ends with a fault, and the next one wor
     const programsOf = (slot: number) =>
       degraded ? childrenOf(slot) : childrenOf(slot).flatMap(childrenOf);
     const slots = () => childrenOf(pid).filter((slot) => programsOf(slot).length > 0);
-    t.ok(await within(10_000, () => slots().length >= 2), 'both run');
+    t.ok(await within(120_000, () => slots().length >= 2), 'both run');
     process.kill(slots()[victim]!, 'SIGKILL');
     t.match(await end, { name: 'SandboxFault' });
     t.match(await sandbox.runPair(GUESSER, GUESSED), { interactor: { exit_code: 42 } });
@@ -112,5 +112,8 @@ t.test('no descriptor is left in launcher or slots', async (t) => {
   }
   // A slot that is not yet idle has some more, and each of the two may have a ready box since. A leak would be one for each
   // of twenty pairs.
-  t.ok(await within(5_000, () => count() <= before + 2 * 2), `${before} before, ${count()} after`);
+  t.ok(
+    await within(120_000, () => count() <= before + 2 * 2),
+    `${before} before, ${count()} after`,
+  );
 });

@@ -6,6 +6,9 @@ import { MiB, python, ROOT, request, said, shell, text, withSandbox } from '../e
 import { childrenOf, commandOf, isAlive, within } from '../executor/processes.ts';
 import { ISOLATION } from './isolation.ts';
 
+/** For what must come. Only a test that fails waits so long. */
+const PATIENCE_MS = 120_000;
+
 const { sandbox, close } = await withSandbox({
   ...ISOLATION,
   slots: 1,
@@ -28,7 +31,7 @@ async function ready(profile = 'base'): Promise<number> {
   const [before] = inits();
   for (let runs = 0; runs < 2; runs++) await sandbox.run(shell('true', { profile }));
   let found = before;
-  await within(10_000, () => {
+  await within(PATIENCE_MS, () => {
     [found] = inits();
     return found !== undefined && found !== before;
   });
@@ -37,11 +40,12 @@ async function ready(profile = 'base'): Promise<number> {
 
 /** The init of the run that this starts and ends. */
 async function initOfRun(profile = 'base'): Promise<number | undefined> {
-  const end = sandbox.run(request(['/usr/bin/sleep', '60'], { profile }));
+  const limits = { wall_ms: 2 * PATIENCE_MS };
+  const end = sandbox.run(request(['/usr/bin/sleep', '600'], { profile, limits }));
   const programOf = (init: number) =>
-    childrenOf(init).find((pid) => commandOf(pid) === '/usr/bin/sleep 60');
+    childrenOf(init).find((pid) => commandOf(pid) === '/usr/bin/sleep 600');
   const init = () => childrenOf(slot()).find(programOf);
-  await within(10_000, () => init() !== undefined);
+  await within(PATIENCE_MS, () => init() !== undefined);
   const found = init();
   if (found !== undefined) process.kill(programOf(found)!, 'SIGKILL');
   await end;
@@ -51,7 +55,7 @@ async function initOfRun(profile = 'base'): Promise<number | undefined> {
 t.test('a run is in the box that waited, and the next one in another', async (t) => {
   const first = await ready();
   t.equal(await initOfRun(), first, 'the box that was ready');
-  t.ok(await within(10_000, () => inits().length === 1), 'the next one waits');
+  t.ok(await within(PATIENCE_MS, () => inits().length === 1), 'the next one waits');
   t.not(inits()[0], first);
 });
 
@@ -72,7 +76,7 @@ t.test('it is replaced when two runs of another profile follow each other', asyn
   const before = await ready();
   const after = await ready('other');
   t.not(after, before);
-  t.ok(await within(10_000, () => !isAlive(before)));
+  t.ok(await within(PATIENCE_MS, () => !isAlive(before)));
   t.equal(await initOfRun('other'), after);
 });
 
@@ -95,7 +99,7 @@ echo x 2>&1 >/proc/self/comm`;
   const plain = await sandbox.run(shell(facts, parts));
   const waits = await ready();
   const at_once = await sandbox.run(shell(facts, parts));
-  t.ok(await within(10_000, () => !isAlive(waits)), 'it was in the box that waited');
+  t.ok(await within(PATIENCE_MS, () => !isAlive(waits)), 'it was in the box that waited');
   t.equal(steady(at_once), steady(plain));
   t.equal(text(at_once.stderr), text(plain.stderr));
   t.equal(at_once.exit_code, plain.exit_code);
@@ -149,9 +153,9 @@ for (const which of ['init', 'program'] as const)
     const init = await ready();
     const victim = which === 'init' ? init : childrenOf(init)[0]!;
     process.kill(victim, 'SIGKILL');
-    t.ok(await within(10_000, () => !isAlive(init)), 'the box is gone');
+    t.ok(await within(PATIENCE_MS, () => !isAlive(init)), 'the box is gone');
     for (let runs = 0; runs < 3; runs++) t.equal(said(await sandbox.run(shell('echo ok'))), 'ok');
-    t.ok(await within(10_000, () => inits().length === 1), 'and makes another');
+    t.ok(await within(PATIENCE_MS, () => inits().length === 1), 'and makes another');
   });
 
 t.test('a small process limit stops neither the next box nor another run', async (t) => {
@@ -161,7 +165,7 @@ t.test('a small process limit stops neither the next box nor another run', async
   for (let round = 0; round < 20; round++) {
     for (let runs = 0; runs < 2; runs++) await sandbox.run(shell('true'));
     await warm(1);
-    t.ok(await within(10_000, () => inits().length > 0), 'a box is made');
+    t.ok(await within(PATIENCE_MS, () => inits().length > 0), 'a box is made');
     hits += (await warm(64)).pids_limit_hits;
     await sleep(5); // a pause, in which the slot starts interpreters
   }

@@ -2,10 +2,14 @@
  * What the auditor's login cannot do, each tried as that login, with an honest twin: the same done by a login that may, or the
  * honest thing that the auditor may do instead.
  */
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
 import postgres from 'postgres';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
+import { createExecutions } from '../../src/store/executions.ts';
 import { createResults } from '../../src/store/results.ts';
 import { createWaiters } from '../../src/store/waiters.ts';
 import { webProcess } from '../http/support/web_process.ts';
@@ -242,7 +246,14 @@ t.test('NOTIFY cannot be forbidden, and nothing believes it', async (t) => {
   const { w, submitOne } = await ledger(t);
   const web = await webProcess(t, w.database);
   const auditor = await hostile(w);
-  const { executions } = await w.consumer();
+  // The web process gives up a worker that is silent for long, as this test may be.
+  const consumer = randomUUID();
+  const { worker: url } = w.database.urls;
+  const workerData = { url, consumer, languages: ['python'], lock_key: 4711 };
+  const heart = new Worker(new URL('../http/support/heart.ts', import.meta.url), { workerData });
+  t.teardown(() => heart.terminate());
+  await once(heart, 'message');
+  const executions = createExecutions(w.worker, w.worker, consumer);
   const heard = Promise.withResolvers<void>();
   const onHearing = () => heard.resolve();
   const fault = (error: unknown) => void t.fail(`${error}`);

@@ -172,10 +172,15 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
 
 async function repeat(w: World, step: (db: Db) => Promise<unknown>): Promise<void> {
   const db = w.connect(w.database.url, 1);
-  for (let n = 0; n < ROUNDS; n++) {
-    await step(db).catch((error: { code?: string }) => {
-      // expire_pending gives up when another transaction blocks it for too long: no deadlock.
-      if (!EXPECTED.has(error.code ?? '')) throw error;
-    });
+  try {
+    for (let n = 0; n < ROUNDS; n++) {
+      await step(db).catch((error: { code?: string }) => {
+        // expire_pending gives up when another transaction blocks it for too long: no deadlock.
+        if (!EXPECTED.has(error.code ?? '')) throw error;
+      });
+    }
+  } finally {
+    // There may be many rounds of lanes, and the server has few connections.
+    await db.end();
   }
 }

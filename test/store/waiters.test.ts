@@ -7,7 +7,7 @@ import { createWaiters } from '../../src/store/waiters.ts';
 import { until } from '../support/eventually.ts';
 import { idOf, newId, outcome, start, submission, world } from './world.ts';
 
-const LONG = 30_000;
+const LONG = 300_000;
 
 async function scene(t: { teardown(work: () => unknown): void }) {
   const w = await world(t);

@@ -2,7 +2,7 @@
 import type { ExecutionOutcome } from '../../../src/judging/execution.ts';
 import type { Host } from '../case.ts';
 import type { CompileCase, CompileSide } from '../compile_case.ts';
-import { SLOWNESS } from '../slowness.ts';
+import { COMPILE_WALL_MS, SLOWNESS } from '../slowness.ts';
 import { compileAtLimits } from './compile_at_limits.ts';
 import { compileC } from './compile_c.ts';
 
@@ -19,7 +19,7 @@ const HELLO_JAVA: CompileSide = {
 const ROOT =
   'the compiler has its own box, whose root contains no files of the host but the toolchains';
 const LIMITS = 'compilers have limits of time, memory, output and file size';
-const LATE_MS = 40_000 * SLOWNESS;
+const LATE_MS = COMPILE_WALL_MS + 25_000 * SLOWNESS;
 
 /** The limits stop the compile within the time. */
 function inTime({ compile }: ExecutionOutcome): string | null {
