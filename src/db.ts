@@ -93,13 +93,16 @@ function openSocket({ host, port, path }: Peer, sockets: Sockets | undefined): S
  */
 function newSocket(): Socket {
   const socket = new Socket();
-  // Where no network leads to the address, or no port is free, it fails at once: before postgres.js listens to it.
+  // Where no network leads to the address, or no port is free, it fails at once: before postgres.js listens to it. That then
+  // writes at the next turn, and would send those bytes again if the socket had closed before.
   socket.once('error', (error) => {
     if (socket.listenerCount('error') > 0) return;
-    setImmediate(() => {
+    const fail = () => {
+      if (socket.listenerCount('error') === 0) return;
       socket.emit('error', error);
       socket.emit('close', true);
-    });
+    };
+    queueMicrotask(() => process.nextTick(() => setImmediate(fail)));
   });
   socket.once('end', () => {
     if (socket.bytesRead > 0) return;

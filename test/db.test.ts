@@ -1,6 +1,9 @@
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { bytesArgument, connect, type Db, isAway } from '../src/db.ts';
 import { createLog } from '../src/log.ts';
@@ -148,6 +151,34 @@ t.test('an address that no network leads to is as a server that is away', async 
       t.ok(isAway(failed), `${what}: ${failed}`);
     }
   }
+});
+
+/** A process asks while it can open no socket, and again when it can. */
+const NO_FILES = `
+  import { closeSync, openSync } from 'node:fs';
+  import { connect } from './src/db.ts';
+  const db = connect(process.env.TEST_URL, { name: 'test', max: 1 });
+  const open = [];
+  try {
+    for (;;) open.push(openSync('/dev/null'));
+  } catch {}
+  const failed = [];
+  for (let n = 0; n < 2; n += 1) await db.unsafe('select').catch(({ code }) => failed.push(code));
+  for (const each of open) closeSync(each);
+  const [row] = await db.unsafe('select 7 as later');
+  console.log(JSON.stringify({ failed, ...row }));
+  await db.end();
+`;
+
+t.test('what could not be sent at once is not sent later', async (t) => {
+  const { urls } = await freshDatabase(t);
+  const run = ['-c', 'ulimit -n 64 && exec "$@"', 'sh', process.execPath];
+  const { stdout } = await promisify(execFile)(
+    'sh',
+    [...run, '--input-type=module', '-e', NO_FILES],
+    { env: { ...process.env, TEST_URL: urls.owner }, cwd: join(import.meta.dirname, '..') },
+  );
+  t.same(JSON.parse(stdout), { failed: ['EMFILE', 'EMFILE'], later: 7 });
 });
 
 t.test('a proxy without a server behind it is as a server that is away', async (t) => {

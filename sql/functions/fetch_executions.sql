@@ -17,7 +17,7 @@ returns table (
   started_at timestamptz, judging bytea, manifest bytea
 )
 language plpgsql security definer set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -271,6 +271,7 @@ const SESSION = settingStatements(
     plan_cache_mode: 'force_generic_plan',
     enable_seqscan: 'off',
     enable_bitmapscan: 'off',
+    enable_sort: 'off',
     jit: 'off',
     // A backend that cannot send its answer keeps its locks.
     tcp_user_timeout: 5000,
@@ -290,7 +291,8 @@ class RunnerPool extends pg.Pool {
     super.connect((error, client, release) => {
       let is_released = false;
       taken(error, client, (failed) => {
-        if (!is_released) release(failed);
+        // Without a client there is none.
+        if (!is_released) release?.(failed);
         is_released = true;
       });
     });

@@ -17,7 +17,6 @@ export async function judgingService(
   more: NodeJS.ProcessEnv = {},
 ): Promise<NodeJS.ProcessEnv> {
   const folder = await mkdtemp(join(tmpdir(), 'runledger-judging-'));
-  t.teardown(() => rm(folder, { recursive: true, force: true }));
   const state_dir = join(folder, 'state');
   const child = spawn('setpriv', ['--pdeathsig=KILL', process.execPath, CLI, 'serve'], {
     env: {
@@ -34,10 +33,11 @@ export async function judgingService(
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });
+  const gone = once(child, 'exit').catch(() => {});
   t.teardown(async () => {
-    const gone = once(child, 'exit');
     child.kill('SIGTERM');
     await gone;
+    await rm(folder, { recursive: true, force: true });
     if (said.some((line) => DIED.test(line))) throw new Error(said.slice(-50).join('\n'));
   });
   const said: string[] = [];

@@ -126,6 +126,17 @@ t.test('a connection may be released twice', async (t) => {
   t.equal(await Promise.race([third.then(() => 'taken'), wait(300, 'waits')]), 'waits');
   release();
   (await third)();
+
+  const over = connectRunner(server.url, 'test', log, 1);
+  await over.end();
+  const refused = new Promise<Error | undefined>((resolve) =>
+    over.connect((error, _client, release) => {
+      // As graphile-worker does when it has stopped.
+      release?.();
+      resolve(error);
+    }),
+  );
+  t.match(await refused, { message: /after calling end/ }, 'there may be nothing to release');
 });
 
 type Test = { teardown(work: () => unknown): void };

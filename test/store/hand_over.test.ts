@@ -379,6 +379,11 @@ t.test('a search for executions does not read the deliveries that wait', async (
     t.ok((await s.events(id)).includes('execution.started'), 'however many wait for others');
   });
   t.ok(beside < DELIVERIES / 10, 'jobs of another language are not read either');
+
+  await s.w.db`select graphile_worker.add_jobs((select array_agg((
+    'execute_python', json_build_object('id', gen_random_uuid()), null, null, 9, null, -1, null)::graphile_worker.job_spec)
+    from generate_series(1, ${DELIVERIES}) n))`;
+  t.ok((await readBy(worker, search('{execute_python}'))) < DELIVERIES / 10, 'nor all of its own');
   const [bounds] = await s.w.db`
     select runledger.round_priority(0, 1e9::bigint) as least, runledger.delivery_priority(true) as put_back`;
   t.ok(bounds!['put_back'] < bounds!['least'], 'no round is a priority of deliveries');
