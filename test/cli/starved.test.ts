@@ -97,7 +97,7 @@ async function submit(service: Service, key: string, code: string, limits = {}):
   const body = JSON.stringify({ language: 'cpp', code, limits });
   const send = () => fetch(`${service.address}/api/submit`, { method: 'POST', headers, body });
   let sent = await send();
-  while (sent.status === 503) {
+  for (let n = 0; n < 240 && sent.status === 503; n += 1) {
     await sleep(500);
     sent = await send();
   }

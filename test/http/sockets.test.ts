@@ -104,7 +104,7 @@ t.test('a connection with a CONNECT behind a stream ends with the stream', async
 t.test('a process stops although a client with a CONNECT does not read', async (t) => {
   const service = await startService(t, { webs: 0 });
   // A busy machine takes longer to stop than without a grace.
-  const web = await webProcess(t, service.database, { RUNLEDGER_SHUTDOWN_GRACE: '10s' });
+  const web = await webProcess(t, service.database, { RUNLEDGER_SHUTDOWN_GRACE: '2s' });
   const line = wire(web.port);
   line.socket.pause();
   // More than the buffers of a connection in the kernel.

@@ -74,12 +74,13 @@ export function call(origin: string, asked: Call): Promise<Reply> {
 
 /**
  * Repeats a call for which the database of a busy machine had no time. It needs an Idempotency-Key: what was not answered
- * may be stored later.
+ * may be stored later. After two minutes it gives the last answer.
  */
 export async function untilAnswered(ask: () => Promise<Reply>): Promise<Reply> {
-  for (;;) {
+  for (const end = performance.now() + 120_000; ; ) {
     const reply = await ask();
-    if (reply.status !== 503 || reply.json?.error !== 'unavailable') return reply;
+    const is_late = reply.status === 503 && reply.json?.error === 'unavailable';
+    if (!is_late || performance.now() > end) return reply;
     await new Promise((wake) => setTimeout(wake, 50));
   }
 }
