@@ -2,6 +2,7 @@
  * The chores of web processes. Any number of processes may do a chore at once: SQL makes sure that one does it. A round that
  * fails is logged, and the next one follows; that the database is away is logged elsewhere.
  */
+import { setTimeout as wait } from 'node:timers/promises';
 import { type Db, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 
@@ -105,7 +106,9 @@ async function keepDoing(db: Db, chore: Chore, stopping: AbortSignal, log: Log):
   for (let first = true; ; first = false) {
     // Jitter, so that the processes do not ask at the same moment.
     if (!(first && chore.at_once))
-      await pause(chore.every_ms * (0.75 + Math.random() / 2), stopping);
+      await wait(chore.every_ms * (0.75 + Math.random() / 2), null, { signal: stopping }).catch(
+        () => {},
+      );
     if (stopping.aborted) return;
     try {
       await chore.run(db, stopping);
@@ -113,17 +116,4 @@ async function keepDoing(db: Db, chore: Chore, stopping: AbortSignal, log: Log):
       if (!isAway(error)) log.error({ err: error, chore: chore.name }, 'maintenance failed');
     }
   }
-}
-
-function pause(ms: number, stopping: AbortSignal): Promise<void> {
-  if (stopping.aborted) return Promise.resolve();
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  const stop = () => resolve();
-  stopping.addEventListener('abort', stop, { once: true });
-  return promise.finally(() => {
-    clearTimeout(timer);
-    // There are two pauses a second, for as long as the process lives.
-    stopping.removeEventListener('abort', stop);
-  });
 }

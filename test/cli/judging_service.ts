@@ -9,9 +9,9 @@ import { CLI, runledger } from './command_line.ts';
 
 const DIED = /^(web|worker) (was ended by|ended with)/;
 
-/** The environment of a customer, once the service is ready. The service ends with the test, which fails if a part of it died. */
 type Test = { teardown(work: () => unknown): void };
 
+/** The environment of a customer, once the service is ready. The service ends with the test, which fails if a part of it died. */
 export async function judgingService(
   t: Test,
   more: NodeJS.ProcessEnv = {},
