@@ -24,8 +24,14 @@ function logged(t: Test, script: string, to: string, before = '') {
     ${script}
   })`;
   const command = `${before} exec "$0" -e "$1" >> ${to}`;
-  const ran = spawnSync('sh', ['-c', command, process.execPath, whole], { timeout: 60_000 });
-  t.equal(ran.status, 42, String(ran.stderr));
+  // Without what tap loads into each process: it takes signals, and so a process that hangs would outlive them.
+  const { NODE_OPTIONS: _, ...env } = process.env;
+  const ran = spawnSync('sh', ['-c', command, process.execPath, whole], {
+    timeout: 60_000,
+    killSignal: 'SIGKILL',
+    env,
+  });
+  t.equal(ran.status, 42, `${ran.signal} ${ran.stderr}`);
 }
 
 t.test('a log that cannot be written does not end its process, nor keep it', (t) => {

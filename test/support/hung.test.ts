@@ -18,7 +18,11 @@ t.test('a file that waits for ever is ended, and one that works is not', async (
   const stop = endHung(process.pid, {
     check_ms: CHECK_MS,
     checks: 3,
-    onHung: (command) => said.push(command.split(' ').at(-1)!),
+    onHung(command, processes) {
+      said.push(command.split(' ').at(-1)!);
+      t.equal(processes.length, 1);
+      t.match(processes[0], / (waits|deaf): MainThread S \S+, /);
+    },
   });
   t.teardown(stop);
   const files = Object.entries(KINDS).map(([kind, code]) => ({

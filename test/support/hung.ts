@@ -5,13 +5,13 @@
  * (.taprc).
  */
 import { availableParallelism, loadavg } from 'node:os';
-import { cpuOfTree, treeOf } from './processes.ts';
+import { cpuOfTree, threadsOf, treeOf } from './processes.ts';
 
 type Options = {
   readonly check_ms: number;
   /** So many checks in a row have to find it at rest. */
   readonly checks: number;
-  readonly onHung: (command: string) => void;
+  readonly onHung: (command: string, processes: readonly string[]) => void;
 };
 
 /** Of one core. Servers that a hanging file has started use some for themselves. */
@@ -34,13 +34,17 @@ export function endHung(runner: number, { check_ms, checks, onHung }: Options): 
       const used_s = Math.abs(cpu_s - (before?.cpu_s ?? Number.NEGATIVE_INFINITY));
       const at_rest = used_s < (atRest() * check_ms) / 1_000 ? (before?.at_rest ?? 0) + 1 : 0;
       seen.set(one, { cpu_s, at_rest });
-      if (at_rest === checks) onHung(command);
+      if (at_rest === checks) onHung(command, whereTheyWait(pid));
       // By SIGALRM, tap says which test did not end. A file that is held up in a system call cannot even do that.
       if (at_rest >= checks) signal(pid, at_rest === checks ? 'SIGALRM' : 'SIGKILL');
     }
   }, check_ms);
   return () => clearInterval(timer);
 }
+
+/** A line for each process, with what its threads wait for in the kernel. */
+const whereTheyWait = (root: number): string[] =>
+  treeOf(root).map(({ pid, command }) => `${pid} ${command}: ${threadsOf(pid).join(', ')}`);
 
 function signal(pid: number, name: NodeJS.Signals): void {
   try {

@@ -39,6 +39,19 @@ export function processOf(pid: number): Process | null {
   }
 }
 
+/** Of each thread its name, its state, and the kernel's function in which it waits (only root sees that). */
+export function threadsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).map((thread) => {
+      const of = (name: string) => readFileSync(`/proc/${pid}/task/${thread}/${name}`, 'utf8');
+      const [, state] = /^State:\s+(\S)/m.exec(of('status')) ?? [];
+      return `${of('comm').trim()} ${state} ${of('wchan')}`;
+    });
+  } catch {
+    return []; // it has ended
+  }
+}
+
 /** The process itself, and all below it that have not ended, or are zombies. */
 export function treeOf(root: number): Process[] {
   const all = readdirSync('/proc')

@@ -82,8 +82,10 @@ async function runTap(files: readonly string[], counts: Counts): Promise<number 
   const stop = endHung(tap.pid!, {
     check_ms: 30_000,
     checks: 8,
-    onHung: (command) =>
-      console.log(`${command.split(' ').at(-1)} hangs: it has rested for 4 minutes or more`),
+    onHung(command, processes) {
+      console.log(`${command.split(' ').at(-1)} hangs: it has rested for 4 minutes or more`);
+      for (const line of processes) console.log(`  ${line}`);
+    },
   });
   const [[code]] = await Promise.all([ended, once(parser, 'complete')]);
   stop();
