@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import {
   admit,
@@ -27,8 +28,10 @@ export type Member = {
   pid(): number | null;
   kill(): void;
   signal(signal: NodeJS.Signals): void;
-  /** Starts it again if it has ended, as an operator's supervisor would. */
+  /** Starts it again if it has ended, and again if that start ends, as an operator's supervisor would. */
   revive(): Promise<void>;
+  /** Kills it, and it is not revived. */
+  end(): void;
 };
 
 export type Web = Member & { readonly origin: string };
@@ -97,7 +100,7 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
     Promise.all(
       members.map(async (member) => {
         member.signal('SIGCONT');
-        member.kill();
+        member.end();
       }),
     ),
   );
@@ -141,6 +144,7 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
 
 /** Beside other work a machine takes long to start a process. */
 const READY_MS = 300_000;
+const START_AGAIN_MS = 200;
 
 type MemberOptions = {
   name: string;
@@ -156,9 +160,10 @@ async function startMember(folder: string, options: MemberOptions): Promise<Memb
   const [part] = /^[a-z]+/.exec(name) ?? [];
   let child: ChildProcess;
   let alive = false;
-  let first = true;
-  const revive = async () => {
-    if (alive) return;
+  let over = false;
+  let reviving: Promise<void> | null = null;
+  /** Answers whether it is ready. It is not if it has ended. */
+  const start = async () => {
     const [command = '', ...args] = [...options.within, process.execPath, CLI, part ?? ''];
     child = spawnBound(command, args, { stdio: ['ignore', log, log], env: options.env, cwd: '/' });
     alive = true;
@@ -167,19 +172,31 @@ async function startMember(folder: string, options: MemberOptions): Promise<Memb
       writeFileSync(log, `{"msg":"ended","code":${code},"signal":"${signal}"}\n`);
     });
     for (const end = performance.now() + READY_MS; performance.now() < end && alive; ) {
-      if (await options.ready(child).catch(() => false)) return;
-      await new Promise((wake) => setTimeout(wake, 50));
+      if (await options.ready(child).catch(() => false)) return true;
+      await wait(50);
     }
-    const said = readFileSync(join(folder, `${name}.log`), 'utf8');
-    const [, why] = /"reason":"([^"]*)".*"msg":"cannot run"/.exec(said) ?? [];
-    if (first && why) throw new CannotIsolate(why);
-    if (alive || first) throw new Error(`${name} was not ready in five minutes, see ${folder}`);
+    if (alive) throw new Error(`${name} was not ready in five minutes, see ${folder}`);
+    return false;
   };
-  await revive().catch((error: unknown) => {
-    if (alive) child.kill('SIGKILL');
+  const startAgain = async () => {
+    while (!alive && !over && !(await start())) await wait(START_AGAIN_MS);
+  };
+  const revive = () => {
+    reviving ??= startAgain().finally(() => {
+      reviving = null;
+    });
+    return reviving;
+  };
+  const is_ready = await start().catch((error: unknown) => {
+    child.kill('SIGKILL');
     throw error;
   });
-  first = false;
+  if (!is_ready) {
+    const said = readFileSync(join(folder, `${name}.log`), 'utf8');
+    const [, why] = /"reason":"([^"]*)".*"msg":"cannot run"/.exec(said) ?? [];
+    if (why) throw new CannotIsolate(why);
+    throw new Error(`${name} ended before it was ready, see ${folder}`);
+  }
   const signal = (which: NodeJS.Signals) => void (alive && child.kill(which));
   return {
     name,
@@ -187,6 +204,10 @@ async function startMember(folder: string, options: MemberOptions): Promise<Memb
     kill: () => signal('SIGKILL'),
     signal,
     revive,
+    end() {
+      over = true;
+      signal('SIGKILL');
+    },
   };
 }
 
