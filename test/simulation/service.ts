@@ -112,7 +112,8 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
       name: `web${n}`,
       within: [],
       env: { ...env, DATABASE_URL: database.urls.web, PORT: `${port}` },
-      ready: async () => (await fetch(`${origin}/livez`)).ok,
+      ready: async () =>
+        (await fetch(`${origin}/livez`, { signal: AbortSignal.timeout(LOOK_MS) })).ok,
     });
     webs.push({ ...web, origin });
     members.push(web);
@@ -145,6 +146,8 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
 /** Beside other work a machine takes long to start a process. */
 const READY_MS = 300_000;
 const START_AGAIN_MS = 200;
+/** Somebody else may have its port, and not answer. */
+const LOOK_MS = 10_000;
 
 type MemberOptions = {
   name: string;
