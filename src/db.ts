@@ -1,8 +1,9 @@
 /** Connections to PostgreSQL. Only src/store and src/queue send SQL through them. */
-import { Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import postgres from 'postgres';
 import type { DatabaseAddress } from './config/database_tls.ts';
 import { knowArrays } from './db_arrays.ts';
+import { mendStatements, openSocket, type Peer } from './db_losses.ts';
 import { PINNED, PINNED_BEHIND_POOLER } from './db_settings.ts';
 import { VALUE_TYPES } from './db_values.ts';
 
@@ -44,6 +45,11 @@ export const IDLE_S = 600;
 export function connect(address: DatabaseAddress | string, options: DbOptions): Db {
   const { url, tls, pooled }: Partial<DatabaseAddress> & { url: string } =
     typeof address === 'string' ? { url: address, tls: false } : address;
+  const socket = (to: Peer) => {
+    const opened = openSocket(to);
+    options.sockets?.add(opened);
+    return opened;
+  };
   const db = postgres(url, {
     max: options.max,
     fetch_types: false,
@@ -58,7 +64,7 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
     // does not reconnect at the same moment.
     backoff: (attempt: number) => Math.min(2 ** attempt * 0.05, 1) * (0.5 + Math.random() / 2),
     ...(PIPELINE as object),
-    ...({ socket: (to: Peer) => openSocket(to, options.sockets) } as object),
+    ...({ socket } as object),
     onnotice: () => {},
     ...(options.on_close ? { onclose: options.on_close, max_lifetime: null } : {}),
     connection: {
@@ -69,47 +75,8 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
     } as Record<string, string | number>,
   }) as unknown as Db;
   knowArrays(db);
+  mendStatements(db);
   return db;
-}
-
-type Peer = { host: string[]; port: number[]; path?: string };
-
-/**
- * The option is missing in the library's types. It must answer a socket, because after an error it would lose the connection; what is
- * written before the socket is connected waits.
- */
-function openSocket({ host, port, path }: Peer, sockets: Sockets | undefined): Socket {
-  const socket = newSocket();
-  sockets?.add(socket);
-  // For the name in the certificate.
-  Object.assign(socket, { host: host[0], port: port[0] });
-  return path ? socket.connect(path) : socket.connect(port[0]!, host[0]!);
-}
-
-/**
- * A proxy that has no server to lead to accepts a connection and closes it. postgres.js takes no notice: it connects again at once,
- * a thousand times a second, and the statement waits. So an end before the first byte is made the error of a connection that was
- * refused. pg's own error is known to `isAway`.
- */
-function newSocket(): Socket {
-  const socket = new Socket();
-  // Where no network leads to the address, or no port is free, it fails at once: before postgres.js listens to it. That then
-  // writes at the next turn, and would send those bytes again if the socket had closed before.
-  socket.once('error', (error) => {
-    if (socket.listenerCount('error') > 0) return;
-    const fail = () => {
-      if (socket.listenerCount('error') === 0) return;
-      socket.emit('error', error);
-      socket.emit('close', true);
-    };
-    queueMicrotask(() => process.nextTick(() => setImmediate(fail)));
-  });
-  socket.once('end', () => {
-    if (socket.bytesRead > 0) return;
-    const error = new Error('the database closed the connection at once');
-    socket.destroy(Object.assign(error, { code: 'ECONNRESET' }));
-  });
-  return socket;
 }
 
 /** Does the work, and makes it fail if it hangs. */

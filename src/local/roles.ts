@@ -57,6 +57,7 @@ async function asSuperuser(url: string, work: (db: Db) => Promise<void>): Promis
   try {
     await work(db);
   } finally {
-    await db.end();
+    // In seconds. Without it, the end of a connection that was lost would not come.
+    await db.end({ timeout: 5 });
   }
 }

@@ -1,0 +1,192 @@
+/** A session that is lost, or a statement that fails, leaves nothing to the next statement. */
+import { once } from 'node:events';
+import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
+import { TLSSocket } from 'node:tls';
+import t, { type Test } from 'tap';
+import { codeOf, connect, type Db, isAway } from '../src/db.ts';
+import { freshDatabase } from './support/database.ts';
+import { issue, makeAuthority } from './webhooks/certificate.ts';
+
+const authority = makeAuthority();
+const certificate = issue(authority, { hosts: ['localhost'] });
+const REQUEST_BYTES = 8;
+
+/** A network between the statements and PostgreSQL, with TLS or without. */
+async function network(t: Test, to: URL) {
+  const open = new Set<Socket>();
+  const own = {
+    connections: 0,
+    /** The session is cut within its answer, behind so many bytes. */
+    cut_at: Number.POSITIVE_INFINITY,
+    reset() {
+      for (const each of open) each.resetAndDestroy();
+    },
+    end() {
+      for (const each of open) each.end();
+    },
+    port: 0,
+  };
+  const lead = (client: Socket, inner: Socket) => {
+    const server = dial(Number(to.port), to.hostname);
+    for (const each of [client, inner, server]) each.on('error', () => {});
+    open.add(client);
+    client.once('close', () => {
+      open.delete(client);
+      server.destroy();
+    });
+    server.once('close', () => inner.destroySoon());
+    inner.pipe(server);
+    server.on('data', (bytes: Buffer) => {
+      inner.write(bytes.subarray(0, own.cut_at));
+      own.cut_at -= bytes.length;
+      if (own.cut_at <= 0) {
+        own.cut_at = Number.POSITIVE_INFINITY;
+        client.destroySoon();
+      }
+    });
+  };
+  const server = createServer((client) => {
+    own.connections += 1;
+    client.on('error', () => {});
+    client.once('readable', () => {
+      // A request for TLS is the first thing that a client says, and all that it says until it is answered.
+      const first = client.read() as Buffer | null;
+      if (first === null) return;
+      if (first.length !== REQUEST_BYTES) {
+        client.unshift(first);
+        return lead(client, client);
+      }
+      client.write('S');
+      lead(client, new TLSSocket(client, { isServer: true, ...certificate }));
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    own.reset();
+    server.close();
+  });
+  own.port = (server.address() as AddressInfo).port;
+  return own;
+}
+
+const database = await freshDatabase(t);
+const KINDS = { 'without TLS': false, 'with TLS': { ca: authority.pem } };
+
+/** Both have at least the time that a busy machine takes. */
+const answerOf = (statement: PromiseLike<unknown>) =>
+  Promise.race([
+    Promise.resolve(statement).catch((error: unknown) => codeOf(error)),
+    wait(60_000, 'it waits', { ref: false }),
+  ]);
+
+const rowsOf = (db: Db, count: number) =>
+  answerOf(db`select n from generate_series(1, ${count}) n`);
+const TWO = [{ n: 1 }, { n: 2 }];
+
+for (const [kind, tls] of Object.entries(KINDS)) {
+  t.test(kind, async (t) => {
+    const to = new URL(database.urls.owner);
+    const between = await network(t, new URL(to));
+    to.hostname = 'localhost';
+    to.port = String(between.port);
+    const open = (t: Test) => {
+      const db = connect({ url: to.href, tls: tls as false }, { name: 'test', max: 1 });
+      t.teardown(() => db.end({ timeout: 0 }));
+      return db;
+    };
+
+    t.test('a result that breaks off with an error', async (t) => {
+      const db = open(t);
+      t.equal(await answerOf(db`select 1 / (3 - n) from generate_series(1, 5) n`), '22012');
+      t.same(await rowsOf(db, 2), TWO);
+    });
+
+    t.test('a result that breaks off with its session', async (t) => {
+      const db = open(t);
+      t.same(await rowsOf(db, 2), TWO);
+      between.cut_at = 2_500;
+      const cut = await answerOf(db`select repeat('x', 1000) as x from generate_series(1, 5)`);
+      t.equal(cut, 'CONNECTION_CLOSED');
+      t.same(await rowsOf(db, 2), TWO);
+      t.same(await rowsOf(db, 1), [{ n: 1 }]);
+    });
+
+    t.test('a session that is reset, and statements at once', async (t) => {
+      const db = open(t);
+      t.same(await rowsOf(db, 2), TWO);
+      const sleeps = answerOf(db`select pg_sleep(60)`.then(null, () => rowsOf(db, 1)));
+      await wait(200);
+      between.reset();
+      const next = await sleeps;
+      t.ok(
+        isAway({ code: next }) || Array.isArray(next),
+        `the next one fails, or is answered: ${next}`,
+      );
+      t.same(await rowsOf(db, 2), TWO);
+      t.same(await rowsOf(db, 1), [{ n: 1 }]);
+    });
+
+    t.test('a transaction whose session is reset', async (t) => {
+      const db = open(t);
+      const lost = answerOf(
+        db.begin(async (tx) => {
+          await tx`select 1`;
+          setTimeout(between.reset, 200);
+          await tx`select pg_sleep(60)`;
+        }),
+      );
+      t.ok(isAway({ code: await lost }));
+      await wait(50);
+      t.same(await rowsOf(db, 2), TWO);
+      t.same(await rowsOf(db, 1), [{ n: 1 }]);
+    });
+
+    t.test('a session that PostgreSQL ends', async (t) => {
+      const db = open(t);
+      t.equal(
+        await answerOf(db`select pg_terminate_backend(pg_backend_pid())`),
+        'CONNECTION_CLOSED',
+      );
+      t.same(await rowsOf(db, 2), TWO, 'its last word is not the answer to the next statement');
+      t.same(await rowsOf(db, 1), [{ n: 1 }]);
+    });
+
+    t.test('a new session that is refused after a loss', async (t) => {
+      const db = open(t);
+      const admin = connect(database.superuser_url, { name: 'admin', max: 1 });
+      t.teardown(() => admin.end({ timeout: 1 }));
+      const role = admin(to.username);
+      t.same(await rowsOf(db, 2), TWO);
+      await admin`alter role ${role} connection limit 0`;
+      t.teardown(() => admin`alter role ${role} connection limit -1`);
+      const sleeps = answerOf(db`select pg_sleep(60)`);
+      await wait(200);
+      between.end();
+      t.equal(await sleeps, 'CONNECTION_CLOSED');
+      const before = between.connections;
+      for (const which of ['the next statement', 'and the one after it'])
+        t.ok(isAway({ code: await rowsOf(db, 1) }), `${which} fails`);
+      t.ok(between.connections - before <= 2, `${between.connections - before} connections`);
+      await admin`alter role ${role} connection limit -1`;
+      t.same(await rowsOf(db, 2), TWO);
+    });
+
+    t.test('statements in each turn while a session ends', async (t) => {
+      const db = open(t);
+      for (let turn = 1; turn <= 8; turn += 1) {
+        t.same(await rowsOf(db, 1), [{ n: 1 }]);
+        between.end();
+        const asked: Promise<unknown>[] = [];
+        for (let n = 0; n < 400 && asked.length < 2; n += 1) {
+          await new Promise((wake) => setImmediate(wake));
+          if (n % 8 === turn - 1) asked.push(rowsOf(db, 1));
+        }
+        const codes = await Promise.all(asked);
+        t.notOk(codes.includes('CONNECT_TIMEOUT'), `turn ${turn}`);
+      }
+      t.same(await rowsOf(db, 2), TWO);
+    });
+  });
+}
