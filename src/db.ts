@@ -309,6 +309,15 @@ export function isAway(error: unknown): boolean {
 /** Is it the database's own answer? A function that somebody replaced may give it any code and message. */
 export const isAnswer = (error: unknown): boolean => error instanceof postgres.PostgresError;
 
+/**
+ * The rows are not the answer to what was asked. The driver or a function is at fault, and the rows may be another account's:
+ * nobody gets them. It counts as away, because nothing is known of what the statement did.
+ */
+export const mixedUp = (what: string): Error =>
+  Object.assign(new Error(`the database's answer is not that to ${what}`), { code: MIXED_UP });
+
+const MIXED_UP = 'ANSWER_MIXED_UP';
+
 /** Did the database reject the statement? Then the statement changed nothing. What is fatal says something of the connection. */
 export const isRejected = (error: unknown): boolean =>
   isAnswer(error) && !isFatal(error) && (!isAway(error) || codeOf(error) === DISK_FULL);
@@ -318,6 +327,7 @@ export const isFatal = (error: unknown): boolean =>
   isAnswer(error) && ['FATAL', 'PANIC'].includes((error as { severity?: string }).severity ?? '');
 
 const AWAY = new Set([
+  MIXED_UP,
   'CONNECTION_CLOSED',
   'CONNECTION_ENDED',
   'CONNECTION_DESTROYED',

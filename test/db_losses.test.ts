@@ -17,6 +17,8 @@ async function network(t: Test, to: URL) {
   const open = new Set<Socket>();
   const own = {
     connections: 0,
+    /** Those that began with something else than what is asked of PostgreSQL first. */
+    strange: 0,
     /** The session is cut within its answer, behind so many bytes. */
     cut_at: Number.POSITIVE_INFINITY,
     reset() {
@@ -53,6 +55,7 @@ async function network(t: Test, to: URL) {
       // A request for TLS is the first thing that a client says, and all that it says until it is answered.
       const first = client.read() as Buffer | null;
       if (first === null) return;
+      if (first.readInt32BE(0) !== first.length) own.strange += 1;
       if (first.length !== REQUEST_BYTES) {
         client.unshift(first);
         return lead(client, client);
@@ -186,6 +189,7 @@ for (const [kind, tls] of Object.entries(KINDS)) {
         const codes = await Promise.all(asked);
         t.notOk(codes.includes('CONNECT_TIMEOUT'), `turn ${turn}`);
       }
+      t.equal(between.strange, 0, 'nothing of it is sent to the next session');
       t.same(await rowsOf(db, 2), TWO);
     });
   });

@@ -115,15 +115,15 @@ begin
   ), freed as (
     delete from leases l where l.submission_id = any (array(select id from unnest(found_rows))) returning l.submission_id, l.reply_to
   )
-  select array_agg(x.id), array_agg(x.key_id), array_agg(x.id) filter (where x.attempts = 0), bool_or(x.has_webhook), array_agg(x.facts),
+  select array_agg(x.id order by x.n), array_agg(x.key_id order by x.n), array_agg(x.id order by x.n) filter (where x.attempts = 0),
+    bool_or(x.has_webhook), array_agg(x.facts order by x.n),
     (select jsonb_object_agg(f.submission_id, f.reply_to) from freed f where f.reply_to is not null)
   into ids, keys, never_started, has_webhooks, all_facts, replies from (
-    select s.id, s.key_id, s.attempts, s.has_webhook,
+    select s.ordinality as n, s.id, s.key_id, s.attempts, s.has_webhook,
       -- What is cancelled leaves no output.
       case types[s.ordinality] when 'submission.cancelled' then facts[s.ordinality]
         else facts[s.ordinality] || jsonb_build_object('bytes', coalesce(d.bytes, '{}')) end as facts
     from unnest(found_rows) with ordinality s left join digests d on d.id = s.id
-    order by s.ordinality
   ) x;
 
   ended := append_to_submissions(found_rows, types, at, all_facts);

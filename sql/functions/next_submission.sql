@@ -93,7 +93,7 @@ create or replace aggregate runledger.submission_of(stream uuid, version integer
   sfunc = runledger.next_submission, stype = runledger.submissions
 );
 
--- Appends one event to each of the given submissions, stores the rows that follow, and returns them. The caller holds the
+-- Appends one event to each of the given submissions, stores the rows that follow, and returns them in the same order. The caller holds the
 -- submissions' rows and gives them as they stand; types and facts run parallel to them.
 --
 -- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
@@ -110,7 +110,7 @@ declare
   after runledger.submissions[];
 begin
   with given as materialized (
-    select runledger.next_submission(before[n], (before[n]).id, (before[n]).version + 1, types[n], append_to_submissions.at,
+    select n, runledger.next_submission(before[n], (before[n]).id, (before[n]).version + 1, types[n], append_to_submissions.at,
       append_to_submissions.facts[n]) as after, types[n] as type, append_to_submissions.facts[n] as facts
     from generate_subscripts(before, 1) n
   ), appended as (
@@ -124,7 +124,7 @@ begin
     on conflict (id) do update set
       %s
   )
-  select array_agg(g.after) into after from given g;
+  select array_agg(g.after order by g.n) into after from given g;
   return after;
 end
 $body$

@@ -1,5 +1,5 @@
 /** A worker's reports to the ledger: an execution starts, ends, or is released. Starts and ends go in batches. */
-import { bytesArgument, type Db, type Guard, isAway, jsonText } from '../db.ts';
+import { bytesArgument, type Db, type Guard, isAway, jsonText, mixedUp } from '../db.ts';
 import { factsOf, packFiles, packTeamMessages, packTests } from '../domain/judged_record.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
@@ -159,12 +159,14 @@ async function startMany(
       ${list((c) => c.submission_id)}::text::uuid[], ${list((c) => c.job_id)}::text::bigint[],
       ${list((c) => c.priority)}::text::smallint[])`;
   const byId = new Map(rows.map((row) => [row.id, row]));
-  return commands.map(({ submission_id }) => {
+  const started = commands.map(({ submission_id }) => {
     const row = byId.get(submission_id);
     // If a batch has two jobs of one submission, the first one gets it.
     byId.delete(submission_id);
     return row ? startedOf(row) : null;
   });
+  if (byId.size > 0) throw mixedUp('the starts of executions');
+  return started;
 }
 
 export function startedOf(row: StartedRow): Started {
@@ -225,7 +227,9 @@ async function completeMany(
   completing.execute();
   notifyWaiters(ending, commands);
   const [row] = await completing;
-  const refused = new Set(row!.refused);
+  // Else every end would count as stored.
+  if (!Array.isArray(row?.refused)) throw mixedUp('the ends of executions');
+  const refused = new Set(row.refused);
   return commands.map((_, n) => (refused.has(n + 1) ? 'refused' : 'ended'));
 }
 

@@ -1,5 +1,5 @@
 /** Reads results from the projection of the log, as the account may see them. */
-import { type Db, isAway } from '../db.ts';
+import { type Db, isAway, mixedUp } from '../db.ts';
 import {
   payloadBytes,
   type RecordProof,
@@ -119,8 +119,8 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
   );
   // Many waits of one account may end in the same moment.
   const records = inBatches<ResultRow | null>(
-    (_account_id, ids) => recordsOf(db, ids),
-    async (_account_id, id) => (await recordsOf(db, [id]))[0]!,
+    (account_id, ids) => recordsOf(db, account_id, ids),
+    async (account_id, id) => (await recordsOf(db, account_id, [id]))[0]!,
     (row) => (row === null ? 0 : payloadBytes(row)),
   );
   const read: Results['read'] = (secret_digest, id) =>
@@ -157,13 +157,14 @@ async function spendMany(
   const rows = await db<(CallerRow & { outcome: string })[]>`
     select s.* from unnest(array_fill(${secret_digest}::bytea, array[${count}::integer])) with ordinality asked(digest, n)
     cross join lateral runledger.spend(asked.digest) s order by asked.n`;
+  if (rows.length !== count) throw mixedUp('requests of a key');
   return rows.map((row) => rejectionOf(row) ?? { kind: 'spent', caller: callerOf(row) });
 }
 
 async function readOne(db: Db, secret_digest: Uint8Array, id: string): Promise<ResultOutcome> {
   const [row] = await db<ReadRow[]>`
     select * from runledger.read_result(${secret_digest}, ${id}, ${SMALL_RECORD_BYTES})`;
-  return outcomeOf(row!);
+  return outcomeOf(row, id);
 }
 
 async function readMany(
@@ -174,20 +175,28 @@ async function readMany(
   const rows = await db<ReadRow[]>`
     select r.* from unnest(${`{${ids.join(',')}}`}::text::uuid[]) with ordinality asked(id, n)
     cross join lateral runledger.read_result(${secret_digest}, asked.id, ${SMALL_RECORD_BYTES}) r order by asked.n`;
-  return rows.map(outcomeOf);
+  return ids.map((id, n) => outcomeOf(rows[n], id));
 }
 
-function outcomeOf(row: ReadRow): ResultOutcome {
+function outcomeOf(row: ReadRow | undefined, id: string): ResultOutcome {
+  if (row === undefined) throw mixedUp('a read');
   const rejected = rejectionOf(row);
   if (rejected) return rejected;
   const caller = callerOf(row);
   if (row.outcome === 'not_found') return { kind: 'not_found', caller };
+  if (row.record.id !== id || row.record.account_id !== caller.account_id) throw mixedUp('a read');
   return { kind: 'found', caller, record: resultRow(row) };
 }
 
-async function recordsOf(db: Db, ids: readonly string[]): Promise<(ResultRow | null)[]> {
+async function recordsOf(
+  db: Db,
+  account_id: string,
+  ids: readonly string[],
+): Promise<(ResultRow | null)[]> {
   const rows = await db<BytesRow[]>`
     select * from runledger.records_of(${`{${ids.join(',')}}`}::text::uuid[], ${SMALL_RECORD_BYTES})`;
+  if (rows.some(({ record }) => record.account_id !== account_id))
+    throw mixedUp('reads of records');
   const found = new Map(rows.map((row) => [row.record.id, resultRow(row)]));
   return ids.map((id) => found.get(id) ?? null);
 }

@@ -1,5 +1,14 @@
 /** Accepts submissions, in batches: requests that arrive while a batch is in flight share the next round trip. */
-import { byteaArray, bytesArgument, type Db, type Guard, hasFewBytes, hex, isAway } from '../db.ts';
+import {
+  byteaArray,
+  bytesArgument,
+  type Db,
+  type Guard,
+  hasFewBytes,
+  hex,
+  isAway,
+  mixedUp,
+} from '../db.ts';
 import type { ExecutionOrder } from '../judging/execution.ts';
 import { mark } from '../marks.ts';
 import { createBatcher } from './batch.ts';
@@ -210,6 +219,8 @@ async function submitMany(
   mark('web has its commit');
   const outcomes = new Array<SubmitOutcome>(commands.length);
   for (const row of rows) outcomes[row.n - 1] = outcomeOf(row);
+  if (rows.length !== commands.length || outcomes.includes(undefined as never))
+    throw mixedUp('submissions');
   return outcomes;
 }
 

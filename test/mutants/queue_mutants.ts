@@ -33,11 +33,27 @@ export const queueMutants: readonly Mutant[] = [
     ['nor again before a pause', ' || performance.now() < next_at', ''],
     ['a collection comes to its end', "await session.post('HeapP", "void session.post('HeapP"],
   ),
-  ...inFile('src/db.ts', 'test/db.test.ts', [
-    'a proxy that closes at once is as a server that is away',
-    '...({ socket: (to: Peer) => openSocket(to, options.sockets) } as object),',
-    '',
-  ]),
+  ...inFile(
+    'src/db_losses.ts',
+    'test/db_losses.test.ts',
+    [
+      'a result has its own rows only',
+      '  statement.forEachFn = (row, rows) => rows.push(row);',
+      '  statement.forEachFn = undefined as never;',
+    ],
+    [
+      'the last word of a session answers nothing else',
+      'else if (answers.has(error)) return this.handler(this);',
+      '',
+    ],
+    [
+      'what is left of a session fails at its close',
+      "socket.once('close', () => is_dialed && failRest(failing()));",
+      '',
+    ],
+    ['with TLS, too', "if (!socket.destroyed) socket.once('close', () => failRest(fail));", ''],
+    ['nothing of it is sent to the next one', 'if (!isBeginning(bytes)) {', 'if (!bytes) {'],
+  ),
   ...inFile('src/db.ts', 'test/db.test.ts', [
     'a runner sees it so, too',
     "code === '' && error instanceof Error &&",

@@ -308,6 +308,27 @@ export const storeMutants: readonly Mutant[] = [
   ),
   ...inFile(
     'src/store/results.ts',
+    'test/store/mixed_up.test.ts',
+    ['a read gives what was asked', 'row.record.id !== id || ', ''],
+    ['each read has an answer', "if (row === undefined) throw mixedUp('a read');", ''],
+    [
+      'a record has one owner',
+      'if (rows.some(({ record }) => record.account_id !== account_id))',
+      'if (false)',
+    ],
+  ),
+  ...inFile('src/store/submissions.ts', 'test/store/mixed_up.test.ts', [
+    'each submission has an answer',
+    'if (rows.length !== commands.length || outcomes.includes(undefined as never))',
+    'if (false)',
+  ]),
+  ...inFile('src/store/executions.ts', 'test/store/mixed_up.test.ts', [
+    'an end without an answer is not stored',
+    'if (!Array.isArray(row?.refused)) throw',
+    'if (!row) throw',
+  ]),
+  ...inFile(
+    'src/store/results.ts',
     'test/store/results.test.ts',
     ['reads of one key share statements', 'max_items: READ_ITEMS', 'max_items: 1'],
     ['a statement has a bound', 'max_items: READ_ITEMS', 'max_items: 1_000'],

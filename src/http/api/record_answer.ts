@@ -1,4 +1,6 @@
 /** Answers that have a record. A large one waits for its turn, and is then sent in pieces. */
+
+import { mixedUp } from '../../db.ts';
 import {
   payloadBytes,
   type ResultEncoding,
@@ -37,6 +39,7 @@ export async function recordAnswer(
   answer: Pick<Answer, 'status' | 'headers'>,
   encoding: ResultEncoding = 'utf8',
 ): Promise<Answer | 'busy' | null> {
+  if (row.account_id !== exchange.caller?.account_id) throw mixedUp('this request');
   if (row.large === undefined) {
     if (payloadBytes(row) <= LIGHT_BYTES) return { ...answer, body: renderResult(row, encoding) };
     return { ...answer, body: () => recordJson(row, encoding), heavy: true };
