@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import postgres from 'postgres';
 import type { DatabaseAddress } from './config/database_tls.ts';
 import { knowArrays } from './db_arrays.ts';
-import { mendStatements, openSocket, type Peer } from './db_losses.ts';
+import { endSocket, mendStatements, openSocket, type Peer } from './db_losses.ts';
 import { PINNED, PINNED_BEHIND_POOLER } from './db_settings.ts';
 import { VALUE_TYPES } from './db_values.ts';
 
@@ -144,7 +144,7 @@ function silenceOf(sockets: ReadonlySet<Socket>, silent_ms: number): () => void 
       const last = seen.get(socket);
       const is_silent = last !== undefined && carriedNothing(last.carried, carried);
       seen.set(socket, { carried, since_ms: is_silent ? last.since_ms : now_ms });
-      if (is_silent && now_ms - last.since_ms >= silent_ms) socket.destroy();
+      if (is_silent && now_ms - last.since_ms >= silent_ms) endSocket(socket);
     }
   };
 }

@@ -8,13 +8,23 @@ import postgres from 'postgres';
 type Sql = (strings: TemplateStringsArray) => unknown;
 
 type Statement = {
-  executed: boolean;
   /** Null until a connection has taken it. */
   state: object | null;
+  prepared: boolean;
+  readonly options: { onexecute?: (connection: Connection) => void };
+  /** Of a statement of a transaction, it is the transaction's. */
+  readonly handler: (statement: Statement) => void;
   reject(error: unknown): void;
-  handler(statement: Statement): void;
+  /** What `reject` was made here. */
+  mended?: unknown;
   handle(): Promise<void>;
   forEachFn?: (row: unknown, rows: unknown[]) => void;
+};
+
+type Connection = {
+  execute(statement: Statement): unknown;
+  /** Belongs to the transaction that has the connection. */
+  reserved: object | null;
 };
 
 /** The class of its statements is not exported. It is one for all connections of this process. */
@@ -27,18 +37,52 @@ export function mendStatements(db: Sql): void {
   const { handle } = statement;
   const answers = new WeakSet<object>();
   statement.handle = function (this: Statement) {
-    const { reject } = this;
-    if (!this.executed)
-      this.reject = (error) => {
-        // The last answer of a lost session comes again, as that to the first statement of the next session, which has not been
-        // sent yet.
-        if (error instanceof postgres.PostgresError) {
-          if (this.state) answers.add(error);
-          else if (answers.has(error)) return this.handler(this);
-        }
-        reject(error);
+    const { reject, options, handler } = this;
+    // A cursor has another one for each of its pages.
+    if (reject === this.mended) return handle.call(this);
+    this.mended = this.reject = (error: unknown) => {
+      // The last answer of a lost session comes again, as that to the first statement of the next session, which has not been
+      // sent yet.
+      if (error instanceof postgres.PostgresError) {
+        if (this.state) answers.add(error);
+        else if (answers.has(error)) return handler(this);
+      }
+      // Else it might be sent again in the next session.
+      this.prepared = false;
+      reject(error);
+    };
+    const { onexecute } = options;
+    if (onexecute)
+      options.onexecute = (connection) => {
+        keepOut(connection, handler);
+        onexecute(connection);
       };
     return handle.call(this);
+  };
+}
+
+const has_door = new WeakSet<Connection>();
+
+/**
+ * A transaction whose session is lost has no connection any more, but goes on sending to it: into no socket, which ends the
+ * process, or into the next session, where each of its statements would count on its own.
+ */
+function keepOut(connection: Connection, ofPool: Statement['handler']): void {
+  if (has_door.has(connection)) return;
+  has_door.add(connection);
+  const { execute } = connection;
+  const owners = new WeakMap<Statement['handler'], object>();
+  connection.execute = (statement) => {
+    const { handler } = statement;
+    if (handler !== ofPool) {
+      const owner = owners.get(handler) ?? connection.reserved;
+      if (owner === null || owner !== connection.reserved) {
+        statement.reject(closedBy('the transaction has ended with its connection'));
+        return true;
+      }
+      owners.set(handler, owner);
+    }
+    return execute(statement);
   };
 }
 
@@ -53,6 +97,17 @@ export function openSocket({ host, port, path }: Peer): Socket {
 
 type Fail = (error: Error) => void;
 
+const in_tls = new WeakSet<Socket>();
+
+/**
+ * Ends a connection that nobody answers. If bytes wait to be sent and there is TLS around the socket, its own `destroy` would make
+ * an error to which nobody listens, and close only after the library has opened the next one.
+ */
+export function endSocket(socket: Socket): void {
+  if (in_tls.has(socket) && !socket.destroyed) socket.emit('close', false);
+  else socket.destroy();
+}
+
 function newSocket(dial: (socket: Socket) => void): Socket {
   const socket = new Socket();
   // A proxy that has no server to lead to accepts a connection and closes it. The library takes no notice: it connects again at
@@ -65,15 +120,29 @@ function newSocket(dial: (socket: Socket) => void): Socket {
   // Nor does it fail what was written between the error and the close of a socket. That then blocks the next session for good. So
   // all that is left fails here, just before the library learns of the close.
   const failing = () => socket.listeners('error')[0] as Fail | undefined;
+  const failRest = (fail: Fail | undefined) =>
+    fail?.(closedBy('PostgreSQL or the network closed it, or a new one is refused'));
+  const { removeAllListeners, write } = socket;
   let is_dialed = false;
-  const failRest = (fail: Fail | undefined) => fail?.(closedBy('the database closed it'));
+  const begin = () => {
+    is_dialed = true;
+    socket.write = write;
+    try {
+      dial(socket);
+    } catch (error) {
+      socket.destroy(error as Error);
+    }
+  };
   socket.once('close', () => is_dialed && failRest(failing()));
   // The library takes all listeners off before it puts TLS around this socket.
-  const { removeAllListeners, write } = socket;
   socket.removeAllListeners = (...events: [event?: string | symbol]) => {
     const fail = failing();
     removeAllListeners.apply(socket, events);
-    if (!socket.destroyed) socket.once('close', () => failRest(fail));
+    if (socket.destroyed) return socket;
+    in_tls.add(socket);
+    socket.once('close', () => failRest(fail));
+    // With `sslnegotiation=direct`, nothing is written before.
+    if (!is_dialed) begin();
     return socket;
   };
   // What was written in the very turn in which the last session closed is kept. It would be sent first, or nothing at all is
@@ -85,8 +154,7 @@ function newSocket(dial: (socket: Socket) => void): Socket {
       socket.destroy();
       return true;
     }
-    is_dialed = true;
-    dial(socket);
+    begin();
     return socket.write(bytes, ...more);
   }) as Socket['write'];
   // The first bytes come in this turn of the event loop.
@@ -94,7 +162,7 @@ function newSocket(dial: (socket: Socket) => void): Socket {
   return socket;
 }
 
-/** A request for TLS, or for a session: its length, and what it is. */
+/** A request for TLS, or for a session: its length, and what it is. (That for a cancellation is not used.) */
 const isBeginning = (bytes: Buffer): boolean =>
   bytes.length >= 8 &&
   bytes.readInt32BE(0) === bytes.length &&

@@ -43,7 +43,7 @@ export const queueMutants: readonly Mutant[] = [
     ],
     [
       'the last word of a session answers nothing else',
-      'else if (answers.has(error)) return this.handler(this);',
+      'else if (answers.has(error)) return handler(this);',
       '',
     ],
     [
@@ -51,8 +51,15 @@ export const queueMutants: readonly Mutant[] = [
       "socket.once('close', () => is_dialed && failRest(failing()));",
       '',
     ],
-    ['with TLS, too', "if (!socket.destroyed) socket.once('close', () => failRest(fail));", ''],
+    ['with TLS, too', "    socket.once('close', () => failRest(fail));", ''],
     ['nothing of it is sent to the next one', 'if (!isBeginning(bytes)) {', 'if (!bytes) {'],
+    [
+      'a transaction ends with its session',
+      'if (owner === null || owner !== connection.reserved) {',
+      'if (!owners) {',
+    ],
+    ['what waits to be sent ends no process', '    in_tls.add(socket);', ''],
+    ['each page of a cursor has its own', 'if (reject === this.mended)', 'if (this.mended)'],
   ),
   ...inFile('src/db.ts', 'test/db.test.ts', [
     'a runner sees it so, too',
