@@ -9,7 +9,7 @@ import {
   nextStatus,
 } from '../../src/domain/submission_fold.ts';
 import { createResults } from '../../src/store/results.ts';
-import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
+import { idOf, outcome, ownerOf, start, submission, webhook, world } from '../store/world.ts';
 
 t.test('each event leads from each status to the same one', async (t) => {
   const { db } = await world(t);
@@ -64,7 +64,7 @@ t.test('events fold to the record that the projection gives', async (t) => {
     const events = await w.db<AppendedEvent[]>`
       select stream, version, type, schema, at, facts from runledger.events where stream = ${id} order by version`;
     const folded = renderResult(foldSubmission(events));
-    const stored = renderResult((await createResults(w.web).record('', id))!);
+    const stored = renderResult((await createResults(w.web).record(await ownerOf(w.db, id), id))!);
     const output = { stdout: null, stderr: null };
     t.strictSame({ ...folded, ...output }, { ...stored, ...output }, stored.status);
   }

@@ -12,6 +12,7 @@ import { LARGE_RECORDS } from '../../src/http/api/record_answer.ts';
 import { setTier } from '../../src/store/keys.ts';
 import { withPayloads } from '../../src/store/payloads.ts';
 import { createResults } from '../../src/store/results.ts';
+import { ownerOf } from '../store/world.ts';
 import { until } from '../support/eventually.ts';
 import { wire } from './support/call.ts';
 import { HELLO, startService } from './support/service.ts';
@@ -53,7 +54,7 @@ t.test('what is heavy', async (t) => {
   t.test('their bytes are those of the record, in every encoding', async (t) => {
     for (const [name, stdout] of Object.entries(outputs)) {
       const id = await ended({ stdout, stderr: Buffer.from('\0') });
-      const row = await createResults(service.db).record('', id);
+      const row = await createResults(service.db).record(await ownerOf(service.db, id), id);
       t.equal(row!.stdout, null, 'they do not come with the row');
       t.equal(row!.large, stdout.length + 1);
       const whole = await withPayloads(service.db, row!);
@@ -88,7 +89,7 @@ t.test('what is heavy', async (t) => {
   t.test('one that comes with its row has the same bytes, too', async (t) => {
     const stdout = Buffer.from('ü€😀"\\\n\0'.repeat(1_500));
     const id = await ended({ stdout });
-    const row = await createResults(service.db).record('', id);
+    const row = await createResults(service.db).record(await ownerOf(service.db, id), id);
     t.same(row!.stdout, stdout);
     for (const encoding of ['utf8', 'base64'] as const) {
       const res = await ask(`/api/result/${id}?encoding=${encoding}`);

@@ -165,6 +165,13 @@ export const failed = (): ExecutionOutcome => ({
 export const start = (executions: Executions, submission_id: string, job = 1) =>
   executions.start({ submission_id, job_id: String(job), priority: 0 });
 
+/** The id of the account. */
+export async function ownerOf(db: Db, submission_id: string): Promise<string> {
+  const [row] = await db<{ account_id: string }[]>`
+    select account_id from runledger.submissions where id = ${submission_id}`;
+  return row!.account_id;
+}
+
 export function idOf(answer: SubmitOutcome): string {
   if (answer.kind !== 'accepted') throw new Error(`not accepted: ${answer.kind}`);
   return answer.id;
