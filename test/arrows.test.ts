@@ -23,8 +23,9 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   log: ['pino'],
   marks: NODE_ONLY,
   metrics: NODE_ONLY,
-  db: ['postgres', 'config', 'db_arrays', 'db_settings', 'db_values'],
+  db: ['postgres', 'config', 'db_arrays', 'db_losses', 'db_settings', 'db_values'],
   db_arrays: NODE_ONLY,
+  db_losses: ['postgres'],
   db_settings: NODE_ONLY,
   db_values: NODE_ONLY,
   store: [
