@@ -318,6 +318,8 @@ export const mixedUp = (what: string): Error =>
 
 const MIXED_UP = 'ANSWER_MIXED_UP';
 
+export const isMixedUp = (error: unknown): boolean => codeOf(error) === MIXED_UP;
+
 /** Did the database reject the statement? Then the statement changed nothing. What is fatal says something of the connection. */
 export const isRejected = (error: unknown): boolean =>
   isAnswer(error) && !isFatal(error) && (!isAway(error) || codeOf(error) === DISK_FULL);

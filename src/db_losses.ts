@@ -11,7 +11,7 @@ type Statement = {
   /** Null until a connection has taken it. */
   state: object | null;
   prepared: boolean;
-  readonly options: { onexecute?: (connection: Connection) => void };
+  readonly options: { onexecute?: (connection: Connection) => unknown };
   /** Of a statement of a transaction, it is the transaction's. */
   readonly handler: (statement: Statement) => void;
   reject(error: unknown): void;
@@ -29,7 +29,9 @@ type Connection = {
 
 /** The class of its statements is not exported. It is one for all connections of this process. */
 export function mendStatements(db: Sql): void {
-  const statement = Object.getPrototypeOf(db``) as Statement;
+  const first = db`` as Statement;
+  ofPools.add(first.handler);
+  const statement = Object.getPrototypeOf(first) as Statement;
   if (statement.forEachFn) return;
   // It counts the rows of a connection, and goes on counting behind a result that broke off, by an error or with its session:
   // the next result would begin with so many holes, and who asked for several rows would get another one's.
@@ -49,32 +51,51 @@ export function mendStatements(db: Sql): void {
       }
       // Else it might be sent again in the next session.
       this.prepared = false;
+      begins.delete(this);
       reject(error);
     };
-    const { onexecute } = options;
-    if (onexecute)
-      options.onexecute = (connection) => {
-        keepOut(connection, handler);
-        onexecute(connection);
-      };
+    if (ofPools.has(handler)) watch(this, options);
     return handle.call(this);
   };
 }
 
+/**
+ * A transaction gets its connection from here. The library itself does not give it one that has as many statements in flight as it
+ * may: then its `begin` is sent, and nobody ends what it began.
+ */
+function watch(statement: Statement, options: Statement['options']): void {
+  const { onexecute } = options;
+  if (onexecute) begins.set(statement, onexecute);
+  options.onexecute = onexecute ? (connection) => give(statement, keepOut(connection)) : keepOut;
+}
+
+/** Answers whether the connection has room for more. A transaction has it alone. */
+function give(statement: Statement, connection: Connection): boolean {
+  const onexecute = begins.get(statement);
+  if (!onexecute) return true;
+  begins.delete(statement);
+  onexecute(connection);
+  return false;
+}
+
+/** By these, the statements of pools are told from those of transactions. */
+const ofPools = new WeakSet<Statement['handler']>();
+/** The first statement of a transaction, with what gives the transaction its connection. */
+const begins = new WeakMap<Statement, (connection: Connection) => void>();
 const has_door = new WeakSet<Connection>();
 
 /**
  * A transaction whose session is lost has no connection any more, but goes on sending to it: into no socket, which ends the
  * process, or into the next session, where each of its statements would count on its own.
  */
-function keepOut(connection: Connection, ofPool: Statement['handler']): void {
-  if (has_door.has(connection)) return;
+function keepOut(connection: Connection): Connection {
+  if (has_door.has(connection)) return connection;
   has_door.add(connection);
   const { execute } = connection;
   const owners = new WeakMap<Statement['handler'], object>();
   connection.execute = (statement) => {
     const { handler } = statement;
-    if (handler !== ofPool) {
+    if (!ofPools.has(handler)) {
       const owner = owners.get(handler) ?? connection.reserved;
       if (owner === null || owner !== connection.reserved) {
         statement.reject(closedBy('the transaction has ended with its connection'));
@@ -82,8 +103,10 @@ function keepOut(connection: Connection, ofPool: Statement['handler']): void {
       }
       owners.set(handler, owner);
     }
-    return execute(statement);
+    const has_room = execute(statement);
+    return give(statement, connection) && has_room;
   };
+  return connection;
 }
 
 export type Peer = { host: string[]; port: number[]; path?: string };

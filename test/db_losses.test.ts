@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, connect as dial, type Socket } from 'no
 import { setTimeout as wait } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
 import t, { type Test } from 'tap';
-import { codeOf, connect, createSockets, type Db, isAway } from '../src/db.ts';
+import { codeOf, connect, createSockets, type Db, type DbOptions, isAway } from '../src/db.ts';
 import { freshDatabase } from './support/database.ts';
 import { issue, makeAuthority } from './webhooks/certificate.ts';
 
@@ -108,8 +108,9 @@ for (const [kind, tls] of Object.entries(KINDS)) {
     const between = await network(t, new URL(to));
     to.hostname = 'localhost';
     to.port = String(between.port);
-    const open = (t: Test, sockets = createSockets()) => {
-      const db = connect({ url: to.href, tls: tls as false }, { name: 'test', max: 1, sockets });
+    const open = (t: Test, options: Partial<DbOptions> = {}) => {
+      const address = { url: to.href, tls: tls as false };
+      const db = connect(address, { name: 'test', max: 1, ...options });
       t.teardown(() => db.end({ timeout: 0 }));
       return db;
     };
@@ -174,7 +175,7 @@ for (const [kind, tls] of Object.entries(KINDS)) {
 
     t.test('a session that nobody answers, with bytes that wait to be sent', async (t) => {
       const sockets = createSockets();
-      const db = open(t, sockets);
+      const db = open(t, { sockets });
       t.same(await rowsOf(db, 2), TWO);
       between.stall();
       // Its text is sent at once, and a parameter only when PostgreSQL has described it.
@@ -199,6 +200,26 @@ for (const [kind, tls] of Object.entries(KINDS)) {
       t.equal(pages, 1);
       t.same(await rowsOf(db, 2), TWO);
       t.same(await rowsOf(db, 1), ONE);
+    });
+
+    t.test('transactions behind any number of statements', async (t) => {
+      for (const max of [1, 2]) {
+        const db = open(t, { max });
+        for (let before = 0; before <= 10; before += 1) {
+          const asked = Array.from({ length: before }, () => rowsOf(db, 1));
+          const begun = answerOf(db.begin('read only', async (tx) => rowsOf(tx as never, 2)));
+          t.same(await begun, TWO, `${before} before it, at most ${max} connections`);
+          t.same(await Promise.all(asked), new Array(before).fill(ONE));
+          const states = await answerOf(
+            Promise.all(Array.from({ length: 4 }, () => db`show transaction_read_only`)),
+          );
+          t.same(
+            states,
+            new Array(4).fill([{ transaction_read_only: 'off' }]),
+            'none is left open',
+          );
+        }
+      }
     });
 
     t.test('a session that PostgreSQL ends', async (t) => {

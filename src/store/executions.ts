@@ -228,7 +228,8 @@ async function completeMany(
   notifyWaiters(ending, commands);
   const [row] = await completing;
   // Else every end would count as stored.
-  if (!Array.isArray(row?.refused)) throw mixedUp('the ends of executions');
+  if (!row?.refused?.every((n) => n >= 1 && n <= commands.length))
+    throw mixedUp('the ends of executions');
   const refused = new Set(row.refused);
   return commands.map((_, n) => (refused.has(n + 1) ? 'refused' : 'ended'));
 }

@@ -65,8 +65,11 @@ export async function rebuild(db: Db, say: (line: string) => void = () => {}): P
     if (!lock!.free) throw new Fault('another rebuild is running', 'wait until it has ended');
     return await rebuildAlone(alone, say);
   } finally {
-    await alone`select pg_advisory_unlock(${LOCK})`.catch(() => {});
-    alone.release();
+    // A connection that was lost is not ours any more.
+    await alone`select pg_advisory_unlock(${LOCK})`.then(
+      () => alone.release(),
+      () => {},
+    );
   }
 }
 

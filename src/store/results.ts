@@ -211,7 +211,9 @@ export async function readRecord(
   const [row] = await db<BytesRow[]>`
     select * from runledger.account_record(${account_id}, ${id}, ${SMALL_RECORD_BYTES})
     ${ifThere(db, beat)}`;
-  return row === undefined ? null : resultRow(row);
+  if (row === undefined) return null;
+  if (row.record.id !== id || row.record.account_id !== account_id) throw mixedUp('a read');
+  return resultRow(row);
 }
 
 /** Every column of the row is in the record, so a new one needs no line here. */

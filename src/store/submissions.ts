@@ -218,7 +218,12 @@ async function submitMany(
             ${waiting_channel})`;
   mark('web has its commit');
   const outcomes = new Array<SubmitOutcome>(commands.length);
-  for (const row of rows) outcomes[row.n - 1] = outcomeOf(row);
+  for (const row of rows) {
+    const is_new = row.outcome === 'accepted';
+    if (is_new && row.submission_id !== commands[row.n - 1]?.submission?.id)
+      throw mixedUp('submissions');
+    outcomes[row.n - 1] = outcomeOf(row);
+  }
   if (rows.length !== commands.length || outcomes.includes(undefined as never))
     throw mixedUp('submissions');
   return outcomes;

@@ -58,6 +58,11 @@ export const queueMutants: readonly Mutant[] = [
       'if (owner === null || owner !== connection.reserved) {',
       'if (!owners) {',
     ],
+    [
+      'a transaction gets its connection however much is before it',
+      'return give(statement, connection) && has_room;',
+      'return has_room;',
+    ],
     ['what waits to be sent ends no process', '    in_tls.add(socket);', ''],
     ['each page of a cursor has its own', 'if (reject === this.mended)', 'if (this.mended)'],
   ),

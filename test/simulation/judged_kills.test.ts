@@ -236,7 +236,14 @@ async function killAll(scene: Scene, step: Step, id: string, say: (line: string)
     await kill(stage);
     const reason = { launcher: 'launcher_died', worker: 'worker_died' }[victim];
     if (reason === undefined || !expected.includes(reason) || lock?.before === 'end') continue;
-    await until(async () => (await scene.losses(id)).length > before);
+    await until(async () => {
+      const again = await scene.holder(id);
+      const isBack = await isSeen(runOf(FIRST))({ scene, id, ...again });
+      if ((await scene.losses(id)).length > before) return true;
+      // What was seen had ended before its launcher was killed, so the attempt goes on with the next launcher.
+      if (victim === 'launcher' && isBack) await kill({ scene, id, ...again });
+      return false;
+    });
   }
   await scene.service.database.start();
   await release();
