@@ -206,10 +206,11 @@ for (const [kind, tls] of Object.entries(KINDS)) {
       for (const max of [1, 2]) {
         const db = open(t, { max });
         for (let before = 0; before <= 10; before += 1) {
-          const asked = Array.from({ length: before }, () => rowsOf(db, 1));
+          // Without `execute`, they would be sent behind the transaction.
+          const asked = Array.from({ length: before }, () => db`select 1 as n`.execute());
           const begun = answerOf(db.begin('read only', async (tx) => rowsOf(tx as never, 2)));
           t.same(await begun, TWO, `${before} before it, at most ${max} connections`);
-          t.same(await Promise.all(asked), new Array(before).fill(ONE));
+          t.same(await answerOf(Promise.all(asked)), new Array(before).fill(ONE));
           const states = await answerOf(
             Promise.all(Array.from({ length: 4 }, () => db`show transaction_read_only`)),
           );

@@ -309,7 +309,11 @@ export const storeMutants: readonly Mutant[] = [
   ...inFile(
     'src/store/results.ts',
     'test/store/mixed_up.test.ts',
-    ['a read gives what was asked', 'row.record.id !== id || ', ''],
+    [
+      'a read gives what was asked',
+      '!== id || row.record.account_id !== caller.',
+      '!== id && row.record.account_id !== caller.',
+    ],
     ['each read has an answer', "if (row === undefined) throw mixedUp('a read');", ''],
     [
       'a record has one owner',
