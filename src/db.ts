@@ -162,15 +162,20 @@ function carriedBy(socket: Socket): Carried {
 const carriedNothing = (before: Carried, now: Carried): boolean =>
   now.received === before.received && (before.queued === 0 || now.sent === before.sent);
 
+/** The session of a client that is gone ends, too. */
+export const KEPT_ALIVE = {
+  tcp_keepalives_idle: 10,
+  tcp_keepalives_interval: 3,
+  tcp_keepalives_count: 3,
+  // In milliseconds. That of a connection that was closed here ends although it waits for a lock.
+  client_connection_check_interval: 5_000,
+};
+
 /** Startup parameters for the server itself. A pooler would reject them, and it watches its connections on its own. */
 const STARTUP = {
   // As text: postgres.js leaves out the number 0.
   statement_timeout: '0',
-  tcp_keepalives_idle: 10,
-  tcp_keepalives_interval: 3,
-  tcp_keepalives_count: 3,
-  // In milliseconds. The session of a connection that was closed here ends although it waits for a lock.
-  client_connection_check_interval: 5_000,
+  ...KEPT_ALIVE,
 };
 
 const RECONNECT_MS = 250;

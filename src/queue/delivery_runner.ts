@@ -10,9 +10,11 @@
  *   * It listens on a connection of its own, and PostgreSQL wakes every listening connection for every notification. So a web
  *     process sends UNLISTEN on that connection. It receives the notifications of new deliveries on the connection on which
  *     it listens for others, and passes them to the runner (Announcements).
- *   * Any failure of the database shuts the runner down; onFailed() asks the consumer for another epoch with another runner.
- *   * It asks for the numbers of its tasks once, and keeps an error of that question: it then fetches nothing, and goes on.
- *     So a runner that has fetched nothing for a while after its start has failed, too.
+ *   * A statement that completes jobs and fails shuts the runner down; onFailed() asks the consumer for another epoch with another
+ *     runner.
+ *   * A fetch that fails does not. If its answer is lost, what it has locked would stay locked, and if no answer comes, it would
+ *     fetch nothing any more. It also asks for the numbers of its tasks once, and keeps an error of that question. So a runner that
+ *     loses a connection within a statement has failed, and so has one that has fetched nothing for a while.
  *   * If two of its statements that complete jobs have failed, it miscounts what is pending, and its promise never settles. So a
  *     runner that was shut down has also ended once no task has run for a while.
  *
@@ -29,7 +31,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Logger, runTaskList, type WorkerPool } from 'graphile-worker';
 import pg from 'pg';
 import type { DatabaseAddress } from '../config/database_tls.ts';
-import { connect, isAway } from '../db.ts';
+import { connect, isAway, KEPT_ALIVE } from '../db.ts';
 import { PINNED, settingStatements } from '../db_settings.ts';
 import type { Log } from '../log.ts';
 import { removeLocker } from '../store/consumers.ts';
@@ -78,8 +80,8 @@ export type RunnerOptions = {
   readonly onFailed?: () => void;
   /** Without them its own connection listens. */
   readonly announcements?: Announcements | undefined;
-  /** For its first fetch. */
-  readonly first_fetch_ms?: number;
+  /** For a fetch, from the one before it. */
+  readonly fetch_ms?: number;
   readonly log: Log;
 };
 
@@ -100,7 +102,7 @@ const UNCLAIMED_MS = 500;
 const QUIET_MS = 5000;
 const QUIET_LOOKS = 10;
 /** A connection takes 5 seconds at most, and a poll comes each second. */
-const FIRST_FETCH_MS = 15_000;
+const FETCH_MS = 15_000;
 const CLOSE_MS = 5000;
 
 export type DeliveryEpochOptions = Omit<RunnerOptions, 'onFailed' | 'tasks'> & {
@@ -122,9 +124,11 @@ export function openDeliveryEpoch(
   const runner = startRunner(pool, {
     tasks: mapValues(options.tasks, (task) => async (payload: { id: string }) => {
       if (!(await recorded)) throw new Error('this consumer was declared dead');
-      if (fenced || !context.isConfirmed())
-        throw new Error('it is not certain that this consumer is alive');
-      await task(payload, context.consumer_id);
+      if (!fenced && context.isConfirmed()) return task(payload, context.consumer_id);
+      // Each job that it fetched would wait longer for its next try, and others may be able to do it.
+      if (!fenced) context.onFailed();
+      void runner.stop();
+      throw new Error('it is not certain that this consumer is alive');
     }),
     concurrency,
     onFailed: () => context.onFailed(),
@@ -166,17 +170,33 @@ export function openDeliveryEpoch(
   };
 }
 
-export function startRunner(pool: pg.Pool, options: RunnerOptions): Runner {
+export function startRunner(pool: RunnerPool, options: RunnerOptions): Runner {
   const events = new EventEmitter() as NonNullable<Parameters<typeof runTaskList>[0]['events']>;
   const shutdown = Promise.withResolvers<void>();
   let stopping = false;
-  const { announcements, concurrency, first_fetch_ms = FIRST_FETCH_MS } = options;
-  const fetchesNothing = setTimeout(() => options.onFailed?.(), first_fetch_ms).unref();
-  events.once('localQueue:getJobs:complete', () => clearTimeout(fetchesNothing));
+  const { announcements, concurrency, fetch_ms = FETCH_MS } = options;
+  let has_failed = false;
+  const fail = () => {
+    if (!stopping && !has_failed) options.onFailed?.();
+    has_failed = true;
+  };
+  pool.onLost = fail;
+  let is_polling = true;
+  let late: NodeJS.Timeout | undefined;
+  const expectFetch = () => {
+    clearTimeout(late);
+    if (is_polling && !stopping) late = setTimeout(fail, fetch_ms).unref();
+  };
+  expectFetch();
+  events.on('localQueue:getJobs:complete', expectFetch);
+  events.on('localQueue:setMode', ({ newMode }) => {
+    is_polling = newMode === 'POLLING';
+    expectFetch();
+  });
   events.on('pool:gracefulShutdown', () => {
-    clearTimeout(fetchesNothing);
-    if (!stopping) options.onFailed?.();
+    fail();
     stopping = true;
+    clearTimeout(late);
     shutdown.resolve();
   });
   // The event comes right before the statement that listens.
@@ -275,6 +295,8 @@ const SESSION = settingStatements(
     jit: 'off',
     // A backend that cannot send its answer keeps its locks.
     tcp_user_timeout: 5000,
+    // As for all other connections.
+    ...KEPT_ALIVE,
   },
   'set',
 );
@@ -284,10 +306,26 @@ const SESSION = settingStatements(
  * would be an error that nobody catches.
  */
 class RunnerPool extends pg.Pool {
+  /** A connection was lost within a statement: nobody knows what that did. */
+  onLost: () => void = () => {};
+  readonly #lost = () => this.onLost();
+
+  /** graphile-worker takes one for each of its statements. */
+  async #take(): Promise<pg.PoolClient> {
+    const client = await super.connect();
+    const { release } = client;
+    client.once('error', this.#lost);
+    client.release = (failed) => {
+      client.off('error', this.#lost);
+      release(failed);
+    };
+    return client;
+  }
+
   override connect(): Promise<pg.PoolClient>;
   override connect(taken: Taken): void;
   override connect(taken?: Taken): Promise<pg.PoolClient> | undefined {
-    if (taken === undefined) return super.connect();
+    if (taken === undefined) return this.#take();
     super.connect((error, client, release) => {
       let is_released = false;
       taken(error, client, (failed) => {
@@ -308,7 +346,7 @@ export function connectRunner(
   name: string,
   log: Log,
   max: number,
-): pg.Pool {
+): RunnerPool {
   const { url, tls } =
     typeof address === 'string' ? { url: address, tls: false as const } : address;
   const pool = new RunnerPool({

@@ -66,6 +66,17 @@ export const queueMutants: readonly Mutant[] = [
     ['what waits to be sent ends no process', '    in_tls.add(socket);', ''],
     ['each page of a cursor has its own', 'if (reject === this.mended)', 'if (this.mended)'],
   ),
+  ...inFile(
+    'src/queue/delivery_runner.ts',
+    'test/queue/delivery_runner.test.ts',
+    ['a runner that lost a statement has failed', '  pool.onLost = fail;', ''],
+    [
+      'so has one whose fetch has no answer',
+      "events.on('localQueue:getJobs:complete', expectFetch);",
+      "events.once('localQueue:getJobs:complete', () => clearTimeout(late));",
+    ],
+    ['who may not be alive fetches nothing more', '      void runner.stop();', ''],
+  ),
   ...inFile('src/db.ts', 'test/db.test.ts', [
     'a runner sees it so, too',
     "code === '' && error instanceof Error &&",

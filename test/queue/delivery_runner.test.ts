@@ -19,6 +19,7 @@ import { addLocker } from '../../src/store/consumers.ts';
 import { world } from '../store/world.ts';
 import { ownServer } from '../support/database.ts';
 import { until } from '../support/eventually.ts';
+import { losing } from './losing.ts';
 
 const HANGS_MS = 120_000;
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
@@ -79,7 +80,7 @@ t.test('a runner that could not begin to fetch has failed', async (t) => {
     const runner = startRunner(pool, {
       concurrency: 3,
       onFailed,
-      first_fetch_ms: 1_500,
+      fetch_ms: 5_000,
       log,
       tasks: {
         async plain({ id }) {
@@ -105,9 +106,45 @@ t.test('a runner that could not begin to fetch has failed', async (t) => {
     failed += 1;
   });
   await until(() => done.length === 1);
-  await wait(2_000);
+  await wait(6_000);
   t.equal(failed, 1, 'the one that fetches goes on');
 });
+
+for (const how of ['cut', 'silent'] as const) {
+  t.test(`a runner that gets no answer to a fetch has failed (${how})`, async (t) => {
+    const server = await ownServer(t);
+    const db = connect(server.superuser_url, { name: 'test', max: 1 });
+    t.teardown(() => db.end({ timeout: 1 }));
+    const way = await losing(t, server.url);
+    const done: string[] = [];
+    let failed = 0;
+    const pool = connectRunner(way.url, 'test', log, 2);
+    const runner = startRunner(pool, {
+      concurrency: 3,
+      onFailed() {
+        failed += 1;
+      },
+      fetch_ms: how === 'cut' ? 600_000 : 5_000,
+      log,
+      tasks: {
+        async plain({ id }) {
+          done.push(id);
+        },
+      },
+    });
+    t.teardown(() => Promise.race([runner.stop().then(() => pool.end()), wait(2_000)]));
+    await add(db, 'plain', ['answered']);
+    await until(() => done.length === 1);
+    t.equal(failed, 0);
+    way.lose('unanswered', how);
+    await add(db, 'plain', ['unanswered']);
+    await until(() => failed > 0);
+    t.equal(way.lost(), 1);
+    t.same(done, ['answered']);
+    const [job] = await db`select locked_by from graphile_worker._private_jobs`;
+    t.equal(job!['locked_by'], runner.locker, 'what it has locked is still locked in its name');
+  });
+}
 
 t.test('a connection may be released twice', async (t) => {
   const server = await ownServer(t);
@@ -288,6 +325,12 @@ t.test('no task begins while it is uncertain that the consumer is alive', async 
   s.open();
   await until(async () => (await s.jobs())[0]?.['last_error'] != null);
   t.same(s.begun, []);
+  t.same(s.failed, ['failed'], 'it asks for another epoch');
+  // Three polls.
+  await add(s.w.db, 'deliver_webhook', ['2']);
+  await wait(3_000);
+  const untried = await s.w.db`select from graphile_worker._private_jobs where attempts = 0`;
+  t.equal(untried.length, 1, 'and leaves the jobs of others alone');
 });
 
 t.test(
