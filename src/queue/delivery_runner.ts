@@ -102,7 +102,11 @@ const UNCLAIMED_MS = 500;
 const QUIET_MS = 5000;
 const QUIET_LOOKS = 10;
 /** A connection takes 5 seconds at most, and a poll comes each second. */
-const FETCH_MS = 15_000;
+const FETCH_MS = 30_000;
+/** A process that stood still has looked once, and not often. */
+const FETCH_LOOKS = 15;
+const ALIVE_LOOKS = 25;
+const ALIVE_LOOK_MS = 100;
 const CLOSE_MS = 5000;
 
 export type DeliveryEpochOptions = Omit<RunnerOptions, 'onFailed' | 'tasks'> & {
@@ -124,7 +128,11 @@ export function openDeliveryEpoch(
   const runner = startRunner(pool, {
     tasks: mapValues(options.tasks, (task) => async (payload: { id: string }) => {
       if (!(await recorded)) throw new Error('this consumer was declared dead');
-      if (!fenced && context.isConfirmed()) return task(payload, context.consumer_id);
+      const isAlive = () => !fenced && context.isConfirmed();
+      // The next heartbeat may be on its way. Who was declared dead is not confirmed any more.
+      for (let look = 0; look < ALIVE_LOOKS && !fenced && !isAlive(); look += 1)
+        await wait(ALIVE_LOOK_MS, null, { ref: false });
+      if (isAlive()) return task(payload, context.consumer_id);
       // Each job that it fetched would wait longer for its next try, and others may be able to do it.
       if (!fenced) context.onFailed();
       void runner.stop();
@@ -136,10 +144,14 @@ export function openDeliveryEpoch(
     log,
   });
   const recorded = context.addLocker(runner.locker);
-  recorded.catch((error: unknown) => {
-    if (!isAway(error)) log.warn({ err: error }, 'a runner could not be recorded');
-    context.onFailed();
-  });
+  recorded.then(
+    (is_recorded) => (is_recorded ? undefined : runner.stop()),
+    (error: unknown) => {
+      if (!isAway(error)) log.warn({ err: error }, 'a runner could not be recorded');
+      context.onFailed();
+      return runner.stop();
+    },
+  );
   const unlock = async () => {
     const last = connect(address, { name, max: 1 });
     try {
@@ -159,6 +171,8 @@ export function openDeliveryEpoch(
     wake() {},
     fence() {
       fenced = true;
+      // What it fetched from now on, it would fail.
+      void runner.stop();
     },
     drain: () => runner.stop(),
     async leave() {
@@ -181,22 +195,23 @@ export function startRunner(pool: RunnerPool, options: RunnerOptions): Runner {
     has_failed = true;
   };
   pool.onLost = fail;
+  let looks = 0;
   let is_polling = true;
-  let late: NodeJS.Timeout | undefined;
-  const expectFetch = () => {
-    clearTimeout(late);
-    if (is_polling && !stopping) late = setTimeout(fail, fetch_ms).unref();
-  };
-  expectFetch();
-  events.on('localQueue:getJobs:complete', expectFetch);
+  const looking = setInterval(() => {
+    looks = is_polling ? looks + 1 : 0;
+    if (looks > FETCH_LOOKS) fail();
+  }, fetch_ms / FETCH_LOOKS).unref();
+  events.on('localQueue:getJobs:complete', () => {
+    looks = 0;
+  });
   events.on('localQueue:setMode', ({ newMode }) => {
+    looks = 0;
     is_polling = newMode === 'POLLING';
-    expectFetch();
   });
   events.on('pool:gracefulShutdown', () => {
     fail();
     stopping = true;
-    clearTimeout(late);
+    clearInterval(looking);
     shutdown.resolve();
   });
   // The event comes right before the statement that listens.
@@ -266,9 +281,12 @@ function countTasks(tasks: RunnerOptions['tasks']) {
 const mapValues = <T, R>(record: Readonly<Record<string, T>>, map: (value: T) => R) =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]));
 
-/** A connection whose peer is gone without notice may not end for minutes. */
-const closePool = (pool: pg.Pool) =>
-  Promise.race([pool.end().catch(() => {}), wait(CLOSE_MS, undefined, { ref: false })]);
+/** A connection whose peer is gone without notice may not end for minutes, and what waits for its answer not before. */
+const closePool = (pool: RunnerPool) =>
+  Promise.race([
+    pool.end().catch(() => {}),
+    wait(CLOSE_MS, undefined, { ref: false }).then(() => pool.cut()),
+  ]);
 
 /** Most of its messages are about its inside; errors and warnings are logged, and an absent database by the consumer. */
 function loggerTo(log: Log): Logger {
@@ -309,17 +327,26 @@ class RunnerPool extends pg.Pool {
   /** A connection was lost within a statement: nobody knows what that did. */
   onLost: () => void = () => {};
   readonly #lost = () => this.onLost();
+  readonly #taken = new Set<pg.PoolClient>();
 
   /** graphile-worker takes one for each of its statements. */
   async #take(): Promise<pg.PoolClient> {
     const client = await super.connect();
     const { release } = client;
     client.once('error', this.#lost);
+    this.#taken.add(client);
     client.release = (failed) => {
       client.off('error', this.#lost);
+      this.#taken.delete(client);
       release(failed);
     };
     return client;
+  }
+
+  /** Ends the connections that are taken, whatever they wait for. */
+  cut(): void {
+    this.onLost = () => {};
+    for (const client of this.#taken) (client as unknown as pg.Client).end().catch(() => {});
   }
 
   override connect(): Promise<pg.PoolClient>;

@@ -70,12 +70,8 @@ export const queueMutants: readonly Mutant[] = [
     'src/queue/delivery_runner.ts',
     'test/queue/delivery_runner.test.ts',
     ['a runner that lost a statement has failed', '  pool.onLost = fail;', ''],
-    [
-      'so has one whose fetch has no answer',
-      "events.on('localQueue:getJobs:complete', expectFetch);",
-      "events.once('localQueue:getJobs:complete', () => clearTimeout(late));",
-    ],
-    ['who may not be alive fetches nothing more', '      void runner.stop();', ''],
+    ['so has one whose fetch has no answer', 'looks = is_polling ? looks + 1 : 0;', 'looks = 0;'],
+    ['who may not be alive fetches nothing more', 'void runner.stop();\n      throw', 'throw'],
   ),
   ...inFile('src/db.ts', 'test/db.test.ts', [
     'a runner sees it so, too',
