@@ -319,7 +319,7 @@ export const isAnswer = (error: unknown): boolean => error instanceof postgres.P
  * nobody gets them. It counts as away, because nothing is known of what the statement did.
  */
 export const mixedUp = (what: string): Error =>
-  Object.assign(new Error(`the database's answer is not that to ${what}`), { code: MIXED_UP });
+  Object.assign(new Error(`the rows are not the answer to ${what}`), { code: MIXED_UP });
 
 const MIXED_UP = 'ANSWER_MIXED_UP';
 

@@ -1,6 +1,6 @@
 /**
- * What postgres.js leaves behind in a connection when a session is lost, or a statement fails, is kept from the next statement.
- * All of it was seen in its version 3.4.9; test/db_losses.test.ts shows each case.
+ * When a session is lost or a statement fails, postgres.js leaves some of it in the connection. This file keeps that from the
+ * next statement. All of it was seen with version 3.4.9, most of it in test/db_losses.test.ts.
  */
 import { Socket } from 'node:net';
 import postgres from 'postgres';
@@ -43,13 +43,13 @@ export function mendStatements(db: Sql): void {
     // A cursor has another one for each of its pages.
     if (reject === this.mended) return handle.call(this);
     this.mended = this.reject = (error: unknown) => {
-      // The last answer of a lost session comes again, as that to the first statement of the next session, which has not been
-      // sent yet.
+      // The library gives the last error of a lost session to the first statement of the next one, too. That was not sent
+      // yet, so it is sent now.
       if (error instanceof postgres.PostgresError) {
         if (this.state) answers.add(error);
         else if (answers.has(error)) return handler(this);
       }
-      // Else it might be sent again in the next session.
+      // Else the library might send it again in the next session.
       this.prepared = false;
       begins.delete(this);
       reject(error);
@@ -60,8 +60,8 @@ export function mendStatements(db: Sql): void {
 }
 
 /**
- * A transaction gets its connection from here. The library itself does not give it one that has as many statements in flight as it
- * may: then its `begin` is sent, and nobody ends what it began.
+ * Gives each transaction its connection. The library does not, if that connection has as many statements in flight as it may:
+ * then it sends the `begin`, and nobody ends that transaction.
  */
 function watch(statement: Statement, options: Statement['options']): void {
   const { onexecute } = options;
@@ -69,7 +69,7 @@ function watch(statement: Statement, options: Statement['options']): void {
   options.onexecute = onexecute ? (connection) => give(statement, keepOut(connection)) : keepOut;
 }
 
-/** Answers whether the connection has room for more. A transaction has it alone. */
+/** Answers whether the connection can take another statement. A transaction has it alone. */
 function give(statement: Statement, connection: Connection): boolean {
   const onexecute = begins.get(statement);
   if (!onexecute) return true;
@@ -78,7 +78,7 @@ function give(statement: Statement, connection: Connection): boolean {
   return false;
 }
 
-/** By these, the statements of pools are told from those of transactions. */
+/** A statement with one of these handlers is sent by a pool. One with another handler belongs to a transaction. */
 const ofPools = new WeakSet<Statement['handler']>();
 /** The first statement of a transaction, with what gives the transaction its connection. */
 const begins = new WeakMap<Statement, (connection: Connection) => void>();
@@ -123,8 +123,8 @@ type Fail = (error: Error) => void;
 const in_tls = new WeakSet<Socket>();
 
 /**
- * Ends a connection that nobody answers. If bytes wait to be sent and there is TLS around the socket, its own `destroy` would make
- * an error to which nobody listens, and close only after the library has opened the next one.
+ * Ends a connection that nobody answers. With TLS around the socket and bytes that wait to be sent, `destroy` would raise an
+ * error that nobody handles, and the socket would close only when the library has opened the next one.
  */
 export function endSocket(socket: Socket): void {
   if (in_tls.has(socket) && !socket.destroyed) socket.emit('close', false);
@@ -140,8 +140,8 @@ function newSocket(dial: (socket: Socket) => void): Socket {
     if (socket.bytesRead === 0)
       socket.destroy(closedBy('the database closed it at once', 'ECONNRESET'));
   });
-  // Nor does it fail what was written between the error and the close of a socket. That then blocks the next session for good. So
-  // all that is left fails here, just before the library learns of the close.
+  // Nor does it fail what was written between the error and the close of a socket. That then blocks the next session for good.
+  // So all that is left fails here, just before the library learns of the close.
   const failing = () => socket.listeners('error')[0] as Fail | undefined;
   const failRest = (fail: Fail | undefined) =>
     fail?.(closedBy('PostgreSQL or the network closed it, or a new one is refused'));
@@ -168,9 +168,9 @@ function newSocket(dial: (socket: Socket) => void): Socket {
     if (!is_dialed) begin();
     return socket;
   };
-  // What was written in the very turn in which the last session closed is kept. It would be sent first, or nothing at all is
-  // sent. A socket that begins so is closed before it is dialed, without an error: the library opens another, until it has
-  // written what it kept.
+  // The library keeps what it wrote in the turn of the event loop in which the last session closed. It would send that first,
+  // or nothing at all. So a socket is closed without an error if its first bytes are not those of a new session. The library
+  // then opens another, until it has nothing left of the last session.
   socket.write = ((bytes: Buffer, ...more: []) => {
     socket.write = write;
     if (!isBeginning(bytes)) {

@@ -18,9 +18,9 @@ async function network(t: Test, to: URL) {
   const taking = new Set<Socket>();
   const own = {
     connections: 0,
-    /** Those that began with something else than what is asked of PostgreSQL first. */
+    /** Those that began with something else than a request for TLS or for a session. */
     strange: 0,
-    /** The session is cut within its answer, behind so many bytes. */
+    /** After so many bytes of answers, the session is cut. */
     cut_at: Number.POSITIVE_INFINITY,
     reset() {
       for (const each of open) each.resetAndDestroy();
@@ -84,7 +84,7 @@ async function network(t: Test, to: URL) {
 const database = await freshDatabase(t);
 const KINDS = { 'without TLS': false, 'with TLS': { ca: authority.pem } };
 
-/** Both have at least the time that a busy machine takes. */
+/** The rows, or the code of the error. Only a statement that hangs takes so long. */
 const answerOf = (statement: PromiseLike<unknown>) =>
   Promise.race([
     Promise.resolve(statement).catch((error: unknown) => codeOf(error)),
@@ -193,8 +193,8 @@ for (const [kind, tls] of Object.entries(KINDS)) {
       const db = open(t);
       let pages = 0;
       const reading = async () => {
-        const pid = db`select n, case n when 3 then pg_terminate_backend(pg_backend_pid()) end from generate_series(1, 5) n`;
-        for await (const _ of pid.cursor(2)) pages += 1;
+        const rows = db`select n, case n when 3 then pg_terminate_backend(pg_backend_pid()) end from generate_series(1, 5) n`;
+        for await (const _ of rows.cursor(2)) pages += 1;
       };
       t.ok(isAway({ code: await answerOf(reading()) }));
       t.equal(pages, 1);

@@ -93,8 +93,8 @@ create or replace aggregate runledger.submission_of(stream uuid, version integer
   sfunc = runledger.next_submission, stype = runledger.submissions
 );
 
--- Appends one event to each of the given submissions, stores the rows that follow, and returns them in the same order. The caller holds the
--- submissions' rows and gives them as they stand; types and facts run parallel to them.
+-- Appends one event to each of the given submissions, stores the rows that follow, and returns them in the same order. The
+-- caller holds the submissions' rows and gives them as they stand; types and facts run parallel to them.
 --
 -- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
 -- not set them again for speed. Its list of columns is made from the table: every column that an event may change.

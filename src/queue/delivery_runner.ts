@@ -10,11 +10,10 @@
  *   * It listens on a connection of its own, and PostgreSQL wakes every listening connection for every notification. So a web
  *     process sends UNLISTEN on that connection. It receives the notifications of new deliveries on the connection on which
  *     it listens for others, and passes them to the runner (Announcements).
- *   * A statement that completes jobs and fails shuts the runner down; onFailed() asks the consumer for another epoch with another
- *     runner.
- *   * A fetch that fails does not. If its answer is lost, what it has locked would stay locked, and if no answer comes, it would
- *     fetch nothing any more. It also asks for the numbers of its tasks once, and keeps an error of that question. So a runner that
- *     loses a connection within a statement has failed, and so has one that has fetched nothing for a while.
+ *   * If it cannot complete a job, the runner shuts down; onFailed() asks the consumer for another epoch with another runner.
+ *   * If it cannot fetch, it does not. When the answer to a fetch is lost, the fetched jobs stay locked; when no answer comes,
+ *     the runner never fetches again. It also asks for the numbers of its tasks once, and keeps an error of that question. So a
+ *     runner that loses a connection within a statement has failed, and so has one that has fetched nothing for a while.
  *   * If two of its statements that complete jobs have failed, it miscounts what is pending, and its promise never settles. So a
  *     runner that was shut down has also ended once no task has run for a while.
  *
@@ -80,7 +79,7 @@ export type RunnerOptions = {
   readonly onFailed?: () => void;
   /** Without them its own connection listens. */
   readonly announcements?: Announcements | undefined;
-  /** For a fetch, from the one before it. */
+  /** The runner has failed if it has fetched nothing for so long. */
   readonly fetch_ms?: number;
   readonly log: Log;
 };
@@ -101,10 +100,11 @@ const UNCLAIMED_MS = 500;
 /** Longer than a statement that completes jobs takes if it is answered at all. */
 const QUIET_MS = 5000;
 const QUIET_LOOKS = 10;
-/** A connection takes 5 seconds at most, and a poll comes each second. */
+/** A fetch is due each second, and takes part of one. */
 const FETCH_MS = 30_000;
-/** A process that stood still has looked once, and not often. */
+/** So often in this time it looks. A process that stood still has looked only once, and must not take that for silence. */
 const FETCH_LOOKS = 15;
+/** In all, two and a half seconds. A heartbeat comes each second. */
 const ALIVE_LOOKS = 25;
 const ALIVE_LOOK_MS = 100;
 const CLOSE_MS = 5000;
@@ -133,7 +133,7 @@ export function openDeliveryEpoch(
       for (let look = 0; look < ALIVE_LOOKS && !fenced && !isAlive(); look += 1)
         await wait(ALIVE_LOOK_MS, null, { ref: false });
       if (isAlive()) return task(payload, context.consumer_id);
-      // Each job that it fetched would wait longer for its next try, and others may be able to do it.
+      // Each job that this process fetches and fails waits longer for its next try. Other processes may be able to do it.
       if (!fenced) context.onFailed();
       void runner.stop();
       throw new Error('it is not certain that this consumer is alive');
@@ -171,7 +171,7 @@ export function openDeliveryEpoch(
     wake() {},
     fence() {
       fenced = true;
-      // What it fetched from now on, it would fail.
+      // It would fail whatever it fetches from now on.
       void runner.stop();
     },
     drain: () => runner.stop(),
@@ -281,7 +281,7 @@ function countTasks(tasks: RunnerOptions['tasks']) {
 const mapValues = <T, R>(record: Readonly<Record<string, T>>, map: (value: T) => R) =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]));
 
-/** A connection whose peer is gone without notice may not end for minutes, and what waits for its answer not before. */
+/** A connection whose peer is gone without notice may stay open for minutes, so those in use are ended after a time. */
 const closePool = (pool: RunnerPool) =>
   Promise.race([
     pool.end().catch(() => {}),
