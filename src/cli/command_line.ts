@@ -24,8 +24,8 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 function outputLost(error: NodeJS.ErrnoException): void {
-  // A reader may stop early (`| head`); that is not an error.
-  if (error.code === 'EPIPE') process.exit(OK);
+  // A reader may stop early (`| head`). That is not an error, and the status is the command's own.
+  if (error.code === 'EPIPE') return;
   if (is_lost) return;
   is_lost = true;
   process.stderr.write(`the output could not be written: ${faultLine(error)}\n`);

@@ -26,7 +26,7 @@ export function judgingOptions({ options }: Context): JudgingOptions {
     return value;
   };
   const seconds = text('time-limit');
-  if (seconds !== undefined && !(Number(seconds) > 0)) {
+  if (seconds !== undefined && !(Number(seconds) > 0 && Number.isFinite(Number(seconds)))) {
     throw new UsageError(`--time-limit ${seconds}: must be a number of seconds above 0`);
   }
   const [stdin_file, stdout_file] = [path('stdin-file'), path('stdout-file')];

@@ -1,5 +1,5 @@
 /** The part of a submission's request that is the program: from a source file, or from a folder of files. */
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import type { FileInput, SubmissionRequest } from '../client/client.ts';
 import { treeOf } from '../judging/packages/file_tree.ts';
 import { openFolder } from '../judging/packages/folder_source.ts';
@@ -8,6 +8,7 @@ import { Contents } from '../judging/packages/package_contents.ts';
 import { filesOfFolder, type Program, readProgram } from '../judging/packages/programs.ts';
 import { BY_NAME, CANONICAL_NAMES, LANGUAGES } from '../languages/common/registry.ts';
 import { CommandFailed, UsageError } from './command.ts';
+import { readBytes } from './read_text.ts';
 
 export type ProgramRequest = Pick<SubmissionRequest, 'language' | 'code' | 'files'>;
 
@@ -67,7 +68,7 @@ export function requestOfProgram(
 }
 
 export async function readInput(path: string): Promise<Buffer> {
-  return readFile(path === '-' ? '/dev/stdin' : path).catch(cannotRead(path));
+  return readBytes(path).catch(cannotRead(path));
 }
 
 const endingOf = (path: string) => /\.([^./]+)$/.exec(path)?.[1] ?? '';
@@ -94,6 +95,7 @@ const utf8 = (bytes: Buffer) =>
 
 function cannotRead(path: string) {
   return (error: unknown): never => {
+    if (error instanceof UsageError) throw error;
     throw new CommandFailed(`${path}: cannot be read (${(error as { code?: string }).code})`);
   };
 }

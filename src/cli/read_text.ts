@@ -1,14 +1,25 @@
 /** Reads a file that decides what is believed, the same way for every command. */
 import { readFile } from 'node:fs/promises';
+import { buffer } from 'node:stream/consumers';
 import { BadRemovals } from '../domain/removals.ts';
 import { BadJson } from '../domain/strict_json.ts';
 import { BadPolicy } from '../proof/policy.ts';
 import { NoReceipt } from '../proof/receipt.ts';
 import { type Context, UsageError } from './command.ts';
 
-/** `-` is standard input. `shown`: how an error names the file. Every error is a UsageError. */
+let stdin_is_read = false;
+
+/** `-` is standard input. It is not opened by a name, because a socket cannot be. */
+export async function readBytes(path: string): Promise<Buffer> {
+  if (path !== '-') return readFile(path);
+  if (stdin_is_read) throw new UsageError('only one file can be -, which is standard input');
+  stdin_is_read = true;
+  return buffer(process.stdin);
+}
+
+/** `shown`: how an error names the file. Every error is a UsageError. */
 export async function readFileOf(path: string, shown: string): Promise<Buffer> {
-  return readFile(path === '-' ? '/dev/stdin' : path).catch((error: Error) => {
+  return readBytes(path).catch((error: Error) => {
     throw new UsageError(`${shown}: ${error.message}`);
   });
 }

@@ -131,6 +131,10 @@ export type ClientOptions = {
 
 export type CallOptions = { signal?: AbortSignal };
 export type SubmitOptions = CallOptions & { idempotency_key?: string };
+export type RunOptions = SubmitOptions & {
+  /** The submission is stored. It goes on even if run fails after that. */
+  onAccepted?: (id: string) => void;
+};
 export type ResultOptions = CallOptions & { encoding?: 'utf8' | 'base64' };
 
 export type ListOptions = CallOptions & {
@@ -173,7 +177,7 @@ export type Client = {
   /** The receipt; null while the log is not sealed up to the submission's last event. */
   receipt(id: string, options?: CallOptions): Promise<Receipt | null>;
   /** submit and wait; one call where the result is there in time. */
-  run(request: SubmissionRequest, options?: SubmitOptions): Promise<ResultRecord>;
+  run(request: SubmissionRequest, options?: RunOptions): Promise<ResultRecord>;
   /** Stores the test set of a problem package, a zip archive. The same content again is the same set. */
   uploadTestSet(archive: Uint8Array<ArrayBuffer> | Blob, options?: CallOptions): Promise<TestSet>;
   testSets(options?: CallOptions): Promise<TestSet[]>;
@@ -237,7 +241,7 @@ type SendOptions = CallOptions & {
   attempts?: number;
   /** The body of a good answer is not read here, and has no time limit. */
   streams?: boolean;
-  /** A 404 to a later try is a success: an earlier one, whose answer was lost, may have removed it. */
+  /** A 404 is a success after a try whose answer was lost: that one may have removed it. */
   removes?: boolean;
   /** What each good answer has, so that an answer of another program is an error. */
   needs?: readonly string[];
@@ -265,7 +269,12 @@ const LIST_PAGE = 200;
 /** Visible ASCII, as a header can have. */
 const KEY = /^[!-~]+$/;
 
+export const isAddress = (server: string): boolean =>
+  URL.canParse(server) && /^https?:$/.test(new URL(server).protocol);
+
 export function createClient(options: ClientOptions): Client {
+  if (!isAddress(options.server))
+    throw new TypeError(`${options.server} is not an address: it begins with http:// or https://`);
   if (typeof options.api_key !== 'string' || !KEY.test(options.api_key)) {
     // Not the value: errors are logged.
     throw new TypeError(
@@ -280,7 +289,7 @@ export function createClient(options: ClientOptions): Client {
       'content-type': 'application/json',
       'idempotency-key': given.idempotency_key ?? randomUUID(),
     };
-    const init = { method: 'POST', headers, body: JSON.stringify(request) };
+    const init = { method: 'POST', headers, body: jsonOf(request) };
     return send(path, init, { ...given, needs: ['id'] });
   }
 
@@ -308,7 +317,7 @@ export function createClient(options: ClientOptions): Client {
         idempotency_key: one.idempotency_key ?? randomUUID(),
       }));
       const headers = { 'content-type': 'application/json' };
-      const init = { method: 'POST', headers, body: JSON.stringify(items) };
+      const init = { method: 'POST', headers, body: jsonOf(items) };
       const { body } = await send(SUBMISSIONS, init, { ...given, is_list: true });
       return body as unknown as BatchAnswer[];
     },
@@ -353,8 +362,9 @@ export function createClient(options: ClientOptions): Client {
       const { status, body } = await send(path, {}, given);
       return status === 200 ? (body as unknown as Receipt) : null;
     },
-    async run(request, given = {}) {
+    async run(request, { onAccepted, ...given } = {}) {
       const { body } = await post('/api/submit?wait=true', request, given);
+      onAccepted?.(body.id!);
       return isResult(body) ? body : client.wait(body.id!, given);
     },
     async uploadTestSet(archive, given = {}) {
@@ -388,6 +398,13 @@ export function createClient(options: ClientOptions): Client {
   return client;
 }
 
+/** JSON has no NaN and no Infinity: they would be sent as null, which asks for the default. */
+const jsonOf = (value: unknown): string =>
+  JSON.stringify(value, (name, each: unknown) => {
+    if (typeof each !== 'number' || Number.isFinite(each)) return each;
+    throw new TypeError(`${name} is ${each}: it must be a finite number`);
+  });
+
 function isResult(body: Partial<ResultRecord>): body is ResultRecord {
   return body.status !== undefined && hasEnded(body.status);
 }
@@ -400,9 +417,11 @@ async function sendWithRetries(
 ): Promise<Sent> {
   const { signal, attempts = options.attempts ?? ATTEMPTS } = given;
   const pause = options.pause ?? ((ms, given) => wait(ms, undefined, { signal: given }));
+  let may_be_done = false;
   for (let attempt = 1; ; attempt += 1) {
-    const outcome = await sendOnce(options, path, init, given, attempt);
+    const outcome = await sendOnce(options, path, init, given, may_be_done);
     if ('sent' in outcome) return outcome.sent;
+    may_be_done ||= outcome.may_be_done;
     signal?.throwIfAborted();
     if (!outcome.temporary || attempt >= attempts) throw outcome.error;
     try {
@@ -415,14 +434,17 @@ async function sendWithRetries(
   }
 }
 
-type Outcome = { sent: Sent } | { error: Error; temporary: boolean; pause_ms?: number };
+/** `may_be_done`: it failed, and what it asks for may have happened. */
+type Outcome =
+  | { sent: Sent }
+  | { error: Error; temporary: boolean; may_be_done: boolean; pause_ms?: number };
 
 async function sendOnce(
   { server, api_key, fetch: send = fetch }: ClientOptions,
   path: string,
   init: RequestInit,
   given: SendOptions,
-  attempt: number,
+  may_be_done: boolean,
 ): Promise<Outcome> {
   const { signal, timeout_ms = CALL_TIMEOUT_MS, streams = false, removes = false } = given;
   const limits = [signal, streams ? undefined : AbortSignal.timeout(timeout_ms)];
@@ -431,7 +453,7 @@ async function sendOnce(
       ...init,
       headers: { ...init.headers, 'x-api-key': api_key },
       // A redirect would send the key to another address.
-      redirect: 'error',
+      redirect: 'manual',
       signal: AbortSignal.any(limits.filter((each) => each !== undefined)),
     });
     const { status, headers } = response;
@@ -439,23 +461,25 @@ async function sendOnce(
     const body = parsed ?? {};
     const failed = (problem: ProblemBody) =>
       new ApiError(status, problem, headers.get('x-request-id'));
-    if (removes && attempt > 1 && status === 404) return { sent: { status, body, response } };
+    if (removes && may_be_done && status === 404) return { sent: { status, body, response } };
     // 408: the submission goes on, and its id leads to the result.
     if (response.ok || (status === 408 && body.id !== undefined)) {
       const fault = faultOf(server, response, parsed, given);
       if (fault === null) return { sent: { status, body, response } };
       if (streams) await response.body?.cancel();
-      return { error: failed(fault), temporary: false };
+      return { error: failed(fault), temporary: false, may_be_done: false };
     }
     const pause_ms = retryAfterMs(headers.get('retry-after'));
     return {
-      error: failed(body),
+      error: failed(isRedirect(status) ? unexpected(server, status) : body),
       temporary: TEMPORARY.has(status),
+      may_be_done: status >= 500,
       ...(pause_ms !== null && { pause_ms }),
     };
   } catch (error) {
     const reason = ((error as Error).cause ?? error) as Error;
-    return { error: new Error(`cannot reach ${server}: ${reason.message}`), temporary: true };
+    const unreached = new Error(`cannot reach ${server}: ${reason.message}`);
+    return { error: unreached, temporary: true, may_be_done: true };
   }
 }
 
@@ -470,15 +494,19 @@ function faultOf(
   const expected = streams
     ? headers.get('content-type')?.startsWith('text/event-stream')
     : body !== null && Array.isArray(body) === is_list && needs.every((name) => name in body);
-  if (!expected) {
-    const message = `${server} answered ${status}, but not as Runledger does: check the address`;
-    return { error: 'unexpected_answer', message };
-  }
+  if (!expected) return unexpected(server, status);
   if (headers.get('idempotency-mismatch') !== 'true') return null;
   const id = body!.id!;
   const message = `the idempotency key is that of another request, submission ${id}: use a new key for this one`;
   return { error: 'idempotency_mismatch', message, id };
 }
+
+const isRedirect = (status: number) => status >= 300 && status < 400;
+
+const unexpected = (server: string, status: number): ProblemBody => ({
+  error: 'unexpected_answer',
+  message: `${server} answered ${status}, but not as Runledger does: check the address`,
+});
 
 /** Null if it is neither an object nor an array in JSON. */
 function parse(text: string): Sent['body'] | null {

@@ -22,6 +22,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from datetime import datetime, timezone
 from email.message import Message
 from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, TypedDict, Union, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -286,9 +287,14 @@ class ApiError(RunledgerError):
         self.fields: list[dict[str, str]] = [each for each in fields if _is_field(each)] if isinstance(fields, list) else []
         self.id = _text(body.get("id"))
         self.request_id = request_id
+        self._body = dict(body)
         named = [f"{each['path'] or 'the body'} {each['message']}" for each in self.fields]
         message = _text(body.get("message")) or f"the service answered {status}"
         super().__init__("\n  ".join([message, *named]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Otherwise a process of a pool could not give it to the one that waits for it.
+        return type(self), (self.status, self._body, self.request_id)
 
 
 class Runledger:
@@ -324,9 +330,20 @@ class Runledger:
         """
         return cast(str, self._post("/api/submit", request, idempotency_key)[1]["id"])
 
-    def run(self, request: SubmissionRequest, *, idempotency_key: Optional[str] = None) -> Result:
-        """The record of the submission when it has ended: one call where the result is there in time."""
+    def run(
+        self,
+        request: SubmissionRequest,
+        *,
+        idempotency_key: Optional[str] = None,
+        on_accepted: Optional[Callable[[str], object]] = None,
+    ) -> Result:
+        """
+        The record of the submission when it has ended: one call where the result is there in time. on_accepted gets the id
+        once the submission is stored: it goes on even if run fails after that.
+        """
         _, body = self._post("/api/submit?wait=true", request, idempotency_key)
+        if on_accepted is not None:
+            on_accepted(body["id"])
         return cast(Result, body) if body.get("status") in ENDED else self.wait(body["id"])
 
     def result(self, id: str, *, encoding: Encoding = "utf8") -> Result:
@@ -343,11 +360,11 @@ class Runledger:
         missed = f"submission {id} has not ended within {timeout_s} s"
         deadline = None if timeout_s is None else _Deadline(time.monotonic() + timeout_s, missed)
         while True:
-            if deadline is not None and deadline.left() <= 0:
-                raise TimeoutError(missed)
             record = self._result(id, encoding, {"Prefer": f"wait={WAIT_S}"}, deadline)
             if record["status"] in ENDED:
                 return record
+            if deadline is not None and deadline.left() <= 0:
+                raise TimeoutError(missed)
 
     def cancel(self, id: str) -> Result:
         """The cancelled record. ApiError with the word already_ended: it has ended in another way."""
@@ -368,9 +385,21 @@ class Runledger:
         answers = self._send("POST", "/api/submissions", body, headers, is_list=True)[1]
         return cast("list[dict[str, Any]]", answers)
 
-    def submissions(self, **filters: str) -> Iterator[dict[str, Any]]:
-        """The submissions of the account, newest first, without what they printed. Filters are those of the API."""
-        query = {"limit": str(LIST_PAGE), **filters}
+    def submissions(
+        self,
+        *,
+        status: Optional[Status] = None,
+        verdict: Optional[str] = None,
+        language: Optional[str] = None,
+        from_: Union[datetime, str, None] = None,
+        to: Union[datetime, str, None] = None,
+    ) -> Iterator[dict[str, Any]]:
+        """
+        The submissions of the account, newest first, without what they printed. from_ and to: what was accepted at this time
+        or later, and before that one; a datetime without a zone is a local time.
+        """
+        given = {"status": status, "verdict": verdict, "language": language, "from": _time(from_), "to": _time(to)}
+        query = {"limit": str(LIST_PAGE), **{name: text for name, text in given.items() if text is not None}}
         while True:
             page = self._get(f"/api/submissions?{urlencode(query)}", needs=("submissions", "next"))
             yield from page["submissions"]
@@ -498,12 +527,13 @@ class Runledger:
     ) -> tuple[int, Any]:
         """
         Status and body of the answer. Tries again after failures that may pass. streams: the body is not read yet. removes: a
-        404 to a later try is a success, because an earlier one, whose answer was lost, may have removed it. needs: what each
-        good answer has, so that an answer of another program is an error. is_list: a good answer is a list.
-        deadline: the service waits until then.
+        404 is a success after a try whose answer was lost, because that one may have removed it. needs: what each good answer
+        has, so that an answer of another program is an error. is_list: a good answer is a list. deadline: the service waits
+        until then.
         """
         all_headers = {**(headers or {}), "X-API-Key": self._api_key}
         attempt = 0
+        may_be_done = False
         while True:
             attempt += 1
             if deadline is not None:
@@ -518,15 +548,19 @@ class Runledger:
             except (OSError, http.client.HTTPException) as failure:
                 reason = getattr(failure, "reason", failure)
                 error: RunledgerError = Unreachable(f"cannot reach {self._server}: {reason}")
+                may_be_done = True
             else:
                 problem = found if isinstance(found, dict) else {}
                 # 408: the submission goes on, and its id leads to the result.
                 accepted = status < 300 or (status == 408 and "id" in problem)
-                removed = removes and attempt > 1 and status == 404
+                removed = removes and may_be_done and status == 404
                 has_body = accepted and not (status == 204 and (streams or removes))
                 fault = self._fault(status, found, received, streams, None if is_list else needs) if has_body else None
                 if fault is None and (accepted or removed):
                     return status, found
+                may_be_done = may_be_done or status >= 500
+                if 300 <= status < 400:
+                    problem = self._unexpected(status)
                 error = ApiError(status, fault or problem, received.get("X-Request-Id"))
                 if fault is not None and streams:
                     found.close()
@@ -554,13 +588,16 @@ class Runledger:
                 name in found for name in needs or ()
             )
         if not expected:
-            message = f"{self._server} answered {status}, but not as Runledger does: check the address"
-            return {"error": "unexpected_answer", "message": message}
+            return self._unexpected(status)
         if received.get("Idempotency-Mismatch") != "true":
             return None
         id = found["id"]
         message = f"the idempotency key is that of another request, submission {id}: use a new key for this one"
         return {"error": "idempotency_mismatch", "message": message, "id": id}
+
+    def _unexpected(self, status: int) -> dict[str, str]:
+        message = f"{self._server} answered {status}, but not as Runledger does: check the address"
+        return {"error": "unexpected_answer", "message": message}
 
     def _once(
         self, request: urllib.request.Request, timeout_s: float, streams: bool
@@ -615,6 +652,10 @@ def _parsed(text: bytes) -> Any:
 
 def _is_field(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(name), str) for name in ("path", "message"))
+
+
+def _time(at: Union[datetime, str, None]) -> Optional[str]:
+    return at.astimezone(timezone.utc).isoformat() if isinstance(at, datetime) else at
 
 
 def _text(value: object) -> Optional[str]:

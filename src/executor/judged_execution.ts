@@ -61,6 +61,8 @@ export async function executeJudged(
   const onRun = judging.tests === null ? watchers.onRun : undefined;
   const execution: Execution = { parts, program, order, tests, outcomes, signal, onRun };
   if (!(await program.prepare(signal))) return rejected(execution);
+  const missing = missingLanguage(parts, judging);
+  if (missing !== null) return unjudged(execution, null, missing);
   const contents = new HeldContents(parts.contents);
   try {
     const judge = await judgeOf(parts, order.account_id, judging, contents);
@@ -199,6 +201,14 @@ function rejected({ parts, program, order, outcomes }: Execution): ExecutionOutc
     ...{ program, judgement, run: null, limits },
     judged: { tests, score: null, files: null, transcript: null },
   });
+}
+
+/** A worker has only the toolchains that its machine has, and gets a job by the language of the submission alone. */
+function missingLanguage({ toolchains }: JudgedParts, judging: Judging): string | null {
+  const judge = judging.interactor ?? judging.checker;
+  if (judge === null || toolchains.has(judge.language)) return null;
+  const role = judging.interactor === null ? 'checker' : 'interactor';
+  return `the ${role} is written in ${judge.language}, which the worker does not have`;
 }
 
 /** A request is rejected for its own interactor. Whether a stored set has one is known only here. */

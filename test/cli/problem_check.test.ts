@@ -1,18 +1,23 @@
 /** `./runledger judge` and `./runledger problem check`, with a whole service: the packages in test/judging/problems. */
 // needs: isolation, java
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cp, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import { archivePackage } from '../../src/cli/package_archive.ts';
 import { DEFAULT_PACKAGE_BOUNDS } from '../../src/judging/packages/package_bounds.ts';
 import { PROBLEMS, type Problem, problemFolder } from '../judging/problems.ts';
-import { runledger } from './command_line.ts';
+import { CLI, runledger } from './command_line.ts';
 import { judgingService } from './judging_service.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'runledger-problems-'));
 t.teardown(() => rm(folder, { recursive: true, force: true }));
-const env = await judgingService(t);
+// Less than the default: a package without a time limit is judged under what this service allows.
+const env = await judgingService(t, { RUNLEDGER_LIMITS_CPU_MAX: '12s' });
 
 const namedOptions = ({ named = {} }: Problem): string[] => [
   ...(named.stdin_file ? ['--stdin-file', named.stdin_file] : []),
@@ -27,9 +32,43 @@ for (const problem of PROBLEMS) {
     const { status, stdout, stderr } = await check(problem);
     t.equal(status, 0, `${stdout}${stderr}`);
     t.match(stdout, /^\d+ submissions get what is expected$/m);
-    t.notMatch(stdout, /DIFFERS/);
+    t.notMatch(stdout, /DIFFERS|not judged/);
   });
 }
+
+t.test('after a failure nothing more is submitted', async (t) => {
+  const submitted: ServerResponse[] = [];
+  const answer = (res: ServerResponse, status: number, body: object) =>
+    res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  const server = createServer((req, res) => {
+    req.resume();
+    if (req.url === '/openapi.json') answer(res, 200, { openapi: '3.1.0' });
+    else if (req.url === '/api/test-sets') answer(res, 200, { id: 'a-set', test_sets: [] });
+    else submitted.push(res);
+    if (submitted.length === 4) answer(submitted[0]!, 401, { message: 'no' });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const args = ['problem', 'check', problemFolder({ name: 'sum' }), '--time-limit', '1'];
+  const child = spawn(process.execPath, [CLI, ...args], {
+    env: { ...env, RUNLEDGER_SERVER: `http://127.0.0.1:${port}` },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const ended = once(child, 'exit');
+  let said = '';
+  // The others are answered once the command has failed.
+  child.stderr.on('data', (text) => {
+    said += text;
+    if (!said.endsWith('\n')) return;
+    const record = { id: 'x', status: 'completed', verdict: 'AC', score: null, tests: [] };
+    for (const res of submitted.slice(1, 4)) answer(res, 200, record);
+  });
+  t.same(await ended, [1, null]);
+  t.match(said, /^no\n$/m);
+  t.equal(submitted.length, 4);
+});
 
 t.test('a submission in the wrong folder is named, with what it got', async (t) => {
   // test/judging/problems.test.ts has the others: what is printed does not depend on the problem.

@@ -1,4 +1,4 @@
-/** A server that answers each call in the same way, as another program at the address of the service does. */
+/** A server that answers as another program at the address of the service does. */
 import { once } from 'node:events';
 import { createServer, type OutgoingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,16 +8,20 @@ export type Answering = { origin: string; readonly seen: string[] };
 
 export const PAGE = { type: 'text/html', body: '<!doctype html><title>Another site</title>' };
 
-/** Without an answer it takes calls and says nothing. */
+type Answer = { status?: number; type?: string; body: string; headers?: OutgoingHttpHeaders };
+
+/** Of a list, each call gets its own, and the last one each that follows. Without an answer it takes calls and says nothing. */
 export async function answering(
   t: Test,
-  answer: { status?: number; type?: string; body: string; headers?: OutgoingHttpHeaders } | null,
+  answer: Answer | readonly Answer[] | null,
 ): Promise<Answering> {
   const seen: string[] = [];
   const server = createServer((req, res) => {
     seen.push(`${req.method} ${req.url}`);
     if (answer === null) return;
-    const { status = 200, type = 'application/json', body, headers } = answer;
+    const answers: readonly Answer[] = Array.isArray(answer) ? answer : [answer];
+    const mine = answers[Math.min(seen.length, answers.length) - 1]!;
+    const { status = 200, type = 'application/json', body, headers } = mine;
     res.writeHead(status, { 'content-type': type, ...headers }).end(body);
   });
   server.listen(0, '127.0.0.1');

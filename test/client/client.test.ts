@@ -142,6 +142,60 @@ t.test('a test set whose removal was not answered is removed', async (t) => {
   t.match(again, { status: 404, error: 'not_found' }, 'the first try says what is there');
 });
 
+t.test('a test set that is not there is not taken for removed', async (t) => {
+  for (const [status, is_removed] of [
+    [429, false],
+    [503, true],
+  ] as const) {
+    const missing = { status: 404, body: '{"error":"not_found"}' };
+    const { origin, seen } = await answering(t, [{ status, body: '{}' }, missing]);
+    const client = createClient({ server: origin, api_key: 'x', pause: async () => {} });
+    const ended = await client.deleteTestSet('x').then(
+      () => true,
+      ({ error }) => error,
+    );
+    t.equal(ended, is_removed || 'not_found', `after ${status}`);
+    t.equal(seen.length, 2);
+  }
+});
+
+t.test('run gives the id of what was accepted, though its result cannot be read', async (t) => {
+  const accepted = { status: 202, body: '{"id":"an-id","status":"pending"}' };
+  const { origin } = await answering(t, [accepted, { status: 503, body: '{}' }]);
+  const client = createClient({ server: origin, api_key: 'x', attempts: 1 });
+  const ids: string[] = [];
+  const ran = client.run(hello, { onAccepted: (id) => ids.push(id) });
+  await t.rejects(ran, ApiError);
+  t.same(ids, ['an-id']);
+});
+
+t.test('a redirect is not followed, and not tried again', async (t) => {
+  const headers = { location: 'https://x.example/' };
+  const { origin, seen } = await answering(t, { status: 301, body: '', headers });
+  const error = await createClient({ server: origin, api_key: 'x' })
+    .submit(hello)
+    .catch((thrown) => thrown);
+  const message = `${origin} answered 301, but not as Runledger does: check the address`;
+  t.match(error, { status: 301, error: 'unexpected_answer', message });
+  t.equal(seen.length, 1);
+});
+
+t.test('a number that JSON does not have is not sent', async (t) => {
+  const { origin, seen } = await answering(t, { body: '{}' });
+  const client = createClient({ server: origin, api_key: 'x' });
+  const limits = { cpu_time: Number(undefined) };
+  const message = 'cpu_time is NaN: it must be a finite number';
+  await t.rejects(client.submit({ ...hello, limits }), { name: 'TypeError', message });
+  await t.rejects(client.submitAll([{ ...hello, limits }]), { name: 'TypeError', message });
+  t.same(seen, []);
+});
+
+t.test('an address that is none is rejected', (t) => {
+  for (const server of ['localhost:8080', 'ftp://x.example', 'x', ''])
+    t.throws(() => createClient({ server, api_key: 'x' }), { name: 'TypeError' }, server);
+  t.end();
+});
+
 t.test('after a 429 the client waits as long as Retry-After', async (t) => {
   const service = await startService(t, { webs: 1 });
   await setTier(service.db, { name: 'once', per_minute: 1, concurrent: 1 });

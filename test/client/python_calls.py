@@ -3,8 +3,10 @@
 import base64
 import json
 import os
+import pickle
 import sys
 import typing
+from datetime import datetime
 
 import runledger
 
@@ -28,6 +30,14 @@ def answer(call):
         return pauses
     if method == "upload_test_set":
         args = [base64.b64decode(args[0])]
+    if method == "submissions_since":
+        return list(client.submissions(from_=datetime.fromtimestamp(args[0]), to=datetime.fromtimestamp(args[1])))
+    if method == "accepted_by_run":
+        accepted = []
+        try:
+            client.run(*args, on_accepted=accepted.append)
+        except runledger.RunledgerError as error:
+            return {"accepted": accepted, "thrown": type(error).__name__}
     value = getattr(client, method)(*args, **options)
     return list(value) if isinstance(value, typing.Iterator) else value
 
@@ -35,6 +45,9 @@ def answer(call):
 for line in sys.stdin:
     try:
         out = {"value": answer(json.loads(line))}
-    except (runledger.RunledgerError, TimeoutError) as error:
-        out = {"thrown": type(error).__name__, "message": str(error), **vars(error)}
+    except (runledger.RunledgerError, TimeoutError) as thrown:
+        # As a pool of processes gives it to the one that asked.
+        error = pickle.loads(pickle.dumps(thrown))
+        shown = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+        out = {"thrown": type(error).__name__, "message": str(error), **shown}
     print(json.dumps(out), flush=True)

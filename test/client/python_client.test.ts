@@ -145,6 +145,43 @@ t.test('the client in Python', { skip }, async (t) => {
     const ended = (await client('submit', [HELLO])).value;
     await service.worker.finish(ended);
     t.match(await client('cancel', [ended]), { error: 'already_ended', status: 409 });
+    t.match(await client('wait', [ended], { timeout_s: 0 }), { value: { id: ended } });
+    const now_s = Date.now() / 1000;
+    const since = await client('submissions_since', [now_s - 3_600, now_s + 3_600]);
+    const ids = since.value.map((each: { id: string }) => each.id);
+    t.ok([id, ended].every((each) => ids.includes(each)));
+    t.same((await client('submissions_since', [now_s + 3_600, now_s + 7_200])).value, []);
+    const text = new Date(Date.now() + 3_600_000).toISOString();
+    t.same((await client('submissions', [], { from_: text })).value, []);
+  });
+
+  t.test('gives the id of what was accepted, though its result cannot be read', async (t) => {
+    const body = '{"id":"an-id","status":"pending"}';
+    const { origin: elsewhere } = await answering(t, [
+      { status: 202, body },
+      { status: 503, body: '{}' },
+    ]);
+    const outcome = await python(t, elsewhere, key, 1)('accepted_by_run', [HELLO]);
+    t.match(outcome, { value: { accepted: ['an-id'], thrown: 'ApiError' } });
+  });
+
+  t.test('does not take a test set that is not there for removed', async (t) => {
+    const limited = await answering(t, [
+      { status: 429, body: '{}' },
+      { status: 404, body: '{"error":"not_found"}' },
+    ]);
+    const outcome = await python(t, limited.origin, key)('delete_test_set', ['x']);
+    t.match(outcome, { status: 404, error: 'not_found' });
+    t.equal(limited.seen.length, 2);
+  });
+
+  t.test('does not follow a redirect', async (t) => {
+    const headers = { location: 'https://x.example/' };
+    const away = await answering(t, { status: 301, body: '', headers });
+    const outcome = await python(t, away.origin, key)('submit', [HELLO]);
+    const message = `${away.origin} answered 301, but not as Runledger does: check the address`;
+    t.match(outcome, { status: 301, error: 'unexpected_answer', message });
+    t.equal(away.seen.length, 1);
   });
 
   t.test('stores test sets', async (t) => {

@@ -1,8 +1,10 @@
 /** `./runledger run` as a process, against the real service. */
 import { spawn, spawnSync } from 'node:child_process';
+import type { EventEmitter } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -35,7 +37,7 @@ function started(command: string, args: string[], env: Record<string, string>) {
   });
 }
 
-async function ended(child: ReturnType<typeof started>): Promise<Ended> {
+async function ended(child: { stdout: Readable; stderr: Readable } & EventEmitter): Promise<Ended> {
   const [stdout, stderr]: Buffer[][] = [[], []];
   child.stdout.on('data', (chunk) => stdout!.push(chunk));
   child.stderr.on('data', (chunk) => stderr!.push(chunk));
@@ -115,6 +117,10 @@ t.test('output on stdout, verdict on stderr, and the exit code of the program', 
   const bytes = Buffer.from([0, 255, 254, 10]);
   const exact = await run([hello], { stdout: bytes });
   t.same(exact.stdout, bytes, 'bytes that are not text arrive unchanged');
+  const as_json = await run([hello, '--json'], { stdout: bytes, stderr: bytes });
+  const record = JSON.parse(as_json.stdout.toString());
+  t.equal(record.stdout, '\0\ufffd\ufffd\n', 'the record is the one that every program gets');
+  t.match(as_json.stderr, /^\0\ufffd\ufffd\nAC {2}/);
 
   const input = file('input.bin', bytes);
   const fed = await run([file('program', 'x'), '--stdin', input, '--language', 'py'], {});
@@ -146,6 +152,64 @@ t.test('the ending of a file names the language, and `.mjs` makes a module', asy
   t.equal(named.seen.code.toString(), 'x', 'the ending of another language changes nothing');
 });
 
+t.test('`-` is standard input, of whatever kind', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const env = { RUNLEDGER_API_KEY: await service.key(), RUNLEDGER_SERVER: service.webs[0]!.origin };
+  // A process of Node gives its child a socket, and a shell gives it a pipe.
+  for (const command of ['exec "$@"', 'cat | "$@"']) {
+    const sh = ['-c', command, 'sh', process.execPath, MAIN, 'run', '-', '--language', 'python'];
+    const child = spawn('sh', sh, { cwd: folder, env: { PATH: process.env['PATH'], ...env } });
+    child.stdin.end('print(6 * 7)\n');
+    const running = ended(child);
+    const seen = await endNext(service, {});
+    t.equal(seen.code.toString(), 'print(6 * 7)\n', command);
+    t.match(await running, { code: 0, stdout: Buffer.from('42\n') });
+  }
+  const twice = await runledger([MAIN, 'run', '-', '--language', 'py', '--stdin', '-'], env);
+  t.match(twice, { code: 2, stderr: 'only one file can be -, which is standard input\n' });
+});
+
+t.test('a reader that stops early changes no status', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const env = { RUNLEDGER_API_KEY: await service.key(), RUNLEDGER_SERVER: service.webs[0]!.origin };
+  const child = started(process.execPath, [MAIN, 'run', file('long.py', 'x')], env);
+  // Closed before anything is written.
+  child.stdout.destroy();
+  const stderr: Buffer[] = [];
+  child.stderr.on('data', (chunk) => stderr.push(chunk));
+  const code = new Promise((resolve) => child.on('exit', resolve));
+  const stdout = Buffer.alloc(1_048_576, 'x');
+  await endNext(service, { verdict: 'RE', exit_code: 3, stdout });
+  t.equal(await code, 3);
+  t.match(Buffer.concat(stderr).toString(), /RE {2}exit 3 /);
+});
+
+t.test('what was accepted is named, though its result cannot be read', async (t) => {
+  const accepted = { status: 202, body: '{"id":"an-id","status":"pending"}' };
+  const { origin } = await answering(t, [accepted, { status: 401, body: '{"message":"no"}' }]);
+  const env = { RUNLEDGER_API_KEY: 'x', RUNLEDGER_SERVER: origin };
+  const run = await runledger([MAIN, 'run', file('named.py', 'x')], env);
+  t.equal(run.code, 125);
+  t.equal(run.stderr, 'submission an-id was accepted, but no result: no\n');
+
+  const record = {
+    id: 'an-id',
+    status: 'completed',
+    verdict: 'AC',
+    exit_code: 0,
+    stdout: '\ufffd',
+  };
+  const numbers = { cpu_time: null, wall_time: null, memory_peak: null, signal: null, stderr: '' };
+  const body = JSON.stringify({ ...record, ...numbers });
+  const once = await answering(t, [{ body }, { status: 401, body: '{"message":"no"}' }]);
+  const shown = await runledger([MAIN, 'run', file('shown.py', 'x'), '--server', once.origin], env);
+  t.match(shown, { code: 0, stdout: Buffer.from('\ufffd') });
+  t.match(
+    shown.stderr,
+    /^the exact bytes could not be read, so the output is shown as text: no\nAC/,
+  );
+});
+
 t.test('the error of a command that cannot run has its reason', async (t) => {
   const service = await startService(t, { webs: 1 });
   const RUNLEDGER_SERVER = service.webs[0]!.origin;
@@ -173,6 +237,7 @@ t.test('the error of a command that cannot run has its reason', async (t) => {
     [[file('b.py', Buffer.from([0xff]))], env, 1, /is not UTF-8/],
     [[file('c.py', 'x'.repeat(65_537))], env, 125, /code is 65537 bytes/],
     [[hello, '--server', 'nowhere'], env, 2, /is not an address/],
+    [[hello, '--server', 'localhost:80'], env, 2, /it begins with http:\/\/ or https:\/\//],
     [[hello, '--server', origin], env, 125, elsewhere],
     [['judge', hello, '--package', join(folder, 'sums'), '--server', origin], env, 1, elsewhere],
   ];

@@ -113,6 +113,7 @@ t.test('its examples', async (t) => {
       { interactor: program, stdout_file: 'a' },
       { stop: 'first' },
       { transcript: false },
+      { transcript: true, interactor: program, outputs: ['*'] },
       { webhook_url: webhook.webhook_url },
       { webhook_secret: webhook.webhook_secret, webhook_url: null },
       { tests: [{ stdin: '', stdin_base64: '' }] },

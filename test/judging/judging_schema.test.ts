@@ -236,6 +236,10 @@ t.test('every mistake is a line that names the item', async (t) => {
     [{ outputs: ['*'], tests: [{}] }, 'outputs is given together with tests'],
     [{ transcript: true }, 'transcript is only for interactor or test_set'],
     [{ transcript: 1, interactor: program() }, 'transcript must be true or false'],
+    [
+      { transcript: true, interactor: program(), outputs: ['*'] },
+      'transcript is given together with outputs: a run keeps one of them',
+    ],
   ];
   for (const [body, ...wanted] of rows) {
     const lines = linesOf(py(body));

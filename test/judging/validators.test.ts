@@ -136,6 +136,11 @@ t.test('validators', async (t) => {
       /^output_validators\/v: its files are of two languages/,
     ],
     [
+      'a folder with the name of the compiled program',
+      custom({ [`${path}/v/v.cc`]: '', [`${path}/v/main/x.h`]: '' }),
+      /^output_validators\/v: main\/x\.h is within main, which is the name of the compiled/,
+    ],
+    [
       'no main file',
       { ...NEW, 'output_validator/a.py': '', 'output_validator/b.py': '' },
       /^output_validator: it has several source files, and none is called main\.py/,

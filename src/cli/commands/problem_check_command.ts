@@ -69,8 +69,23 @@ type Row = {
   not_judged: string | null;
 };
 
-/** The most that a service allows, unless its operator says otherwise. */
-const LONGEST_S = DEFAULT_BOUNDS.cpu_time_ms.max / 1000;
+/** The most CPU time that the service allows, as its OpenAPI document says. */
+async function longestOf(client: Client): Promise<number> {
+  const document = (await client.openapi()) as ServedLimits;
+  const { limits } = document.components?.schemas?.SubmissionRequest?.properties ?? {};
+  return limits?.properties?.cpu_time?.maximum ?? DEFAULT_BOUNDS.cpu_time_ms.max / 1000;
+}
+
+/** What is read of the document. A service may have another version. */
+type ServedLimits = {
+  components?: {
+    schemas?: {
+      SubmissionRequest?: {
+        properties?: { limits?: { properties?: { cpu_time?: { maximum?: number } } } };
+      };
+    };
+  };
+};
 
 async function judgeAll(judging: Judging, options: JudgingOptions) {
   const { read } = judging;
@@ -80,12 +95,13 @@ async function judgeAll(judging: Judging, options: JudgingOptions) {
   let time_limit = options.time_limit;
   if (!is_set && timing !== null) {
     const bounding = submissions.filter(boundsTimeLimit);
-    await eachJudged(judging, bounding, LONGEST_S, rows);
+    const longest_s = await longestOf(judging.client);
+    await eachJudged(judging, bounding, longest_s, rows);
     const timed = [...rows.values()].map(({ submission, record }) => ({
       requirements: submission.requirements,
       tests: timesOf(record),
     }));
-    time_limit = Math.min(timeLimitFrom(timing, timed), LONGEST_S);
+    time_limit = Math.min(timeLimitFrom(timing, timed), longest_s);
   }
   const others = submissions.filter((submission) => !rows.has(submission));
   await eachJudged(judging, others, time_limit, rows);
@@ -105,9 +121,14 @@ async function eachJudged(
   rows: Map<ExampleSubmission, Row>,
 ): Promise<void> {
   const left = [...submissions];
+  /** The command has failed: the other lanes submit nothing more. */
+  const stop = (error: unknown): never => {
+    left.length = 0;
+    throw error;
+  };
   const lane = async () => {
     for (let next = left.shift(); next !== undefined; next = left.shift()) {
-      rows.set(next, await judgeOne(judging, next, time_limit));
+      rows.set(next, await judgeOne(judging, next, time_limit).catch(stop));
       judging.spinner.say(`${rows.size} of ${judging.read.submissions.length} submissions`);
     }
   };

@@ -25,13 +25,15 @@ export const command: Command = {
     const request = await readRequest(context);
     const client = clientOf(context);
     const spinner = startSpinner('running');
+    let accepted: string | null = null;
+    const onAccepted = (id: string) => {
+      accepted = id;
+    };
     try {
-      const record = await exactRecord(client, await client.run(request));
-      spinner.stop();
-      return report(context, record);
+      const record = await client.run(request, { onAccepted }).finally(() => spinner.stop());
+      return context.json ? reportJson(context, record) : report(context, client, record);
     } catch (error) {
-      spinner.stop();
-      return explain(context, error);
+      return explain(context, error, accepted);
     }
   },
 };
@@ -47,20 +49,45 @@ async function readRequest({ words, options }: Context): Promise<SubmissionReque
   };
 }
 
+type Outputs = { stdout: Buffer; stderr: Buffer };
+
+const outputsOf = ({ stdout, stderr }: ResultRecord, encoding: 'utf8' | 'base64'): Outputs => ({
+  stdout: Buffer.from(stdout ?? '', encoding),
+  stderr: Buffer.from(stderr ?? '', encoding),
+});
+
 /** U+FFFD may stand for bytes that are not UTF-8: then ask for the exact bytes. */
-async function exactRecord(client: Client, record: ResultRecord): Promise<ExactRecord> {
-  const text = `${record.stdout ?? ''}${record.stderr ?? ''}`;
-  if (!text.includes('\ufffd')) return { record, encoding: 'utf8' };
-  return { record: await client.result(record.id, { encoding: 'base64' }), encoding: 'base64' };
+async function exactOutputs(
+  context: Context,
+  client: Client,
+  record: ResultRecord,
+): Promise<Outputs> {
+  const as_text = outputsOf(record, 'utf8');
+  if (!`${record.stdout ?? ''}${record.stderr ?? ''}`.includes('\ufffd')) return as_text;
+  try {
+    return outputsOf(await client.result(record.id, { encoding: 'base64' }), 'base64');
+  } catch (error) {
+    const { message } = error as Error;
+    context.say(`the exact bytes could not be read, so the output is shown as text: ${message}`);
+    return as_text;
+  }
 }
 
-type ExactRecord = { record: ResultRecord; encoding: 'utf8' | 'base64' };
+async function report(context: Context, client: Client, record: ResultRecord): Promise<number> {
+  const { stdout, stderr } = await exactOutputs(context, client, record);
+  await write(process.stdout, stdout);
+  await write(process.stderr, stderr);
+  return conclude(context, record);
+}
 
-async function report(context: Context, { record, encoding }: ExactRecord): Promise<number> {
-  const bytes = (text: string | null) => Buffer.from(text ?? '', encoding);
-  if (context.json) context.answer(record);
-  else await write(process.stdout, bytes(record.stdout));
-  await write(process.stderr, bytes(record.stderr));
+/** The record as every program gets it. */
+async function reportJson(context: Context, record: ResultRecord): Promise<number> {
+  context.answer(record);
+  await write(process.stderr, outputsOf(record, 'utf8').stderr);
+  return conclude(context, record);
+}
+
+function conclude(context: Context, record: ResultRecord): number {
   context.say(verdictLine(record));
   if (record.exit_code !== null) return record.exit_code;
   return record.verdict === 'CE' ? NOT_COMPILED : NOT_RUN;
@@ -91,9 +118,13 @@ function verdictLine(record: ResultRecord): string {
   return parts.join('  ');
 }
 
-function explain(context: Context, error: unknown): number {
+/** What was accepted runs, whether its result can be read or not. Submitting it again would run it twice. */
+function explain(context: Context, error: unknown, accepted: string | null): number {
   const { message } = error as Error;
-  const id = error instanceof ApiError && error.request_id ? ` (request ${error.request_id})` : '';
-  context.say(`not run: ${message}${id}`);
+  const asked = error instanceof ApiError ? error.request_id : null;
+  const request = asked === null ? '' : ` (request ${asked})`;
+  const so = accepted === null ? 'no result' : `submission ${accepted} was accepted, but no result`;
+  const how = error instanceof ApiError && accepted === null ? 'not run' : so;
+  context.say(`${how}: ${message}${request}`);
   return NOT_RUN;
 }

@@ -53,6 +53,10 @@ export async function readProgram(
     throw wrong(`a path in a program has at most ${NAME_BYTES} bytes`);
   }
   const language = languageOf(paths, hints, wrong);
+  const { artefact = null } = language;
+  const inside = paths.find((path) => artefact !== null && path.startsWith(`${artefact}/`));
+  if (inside !== undefined)
+    throw wrong(`${inside} is within ${artefact}, which is the name of the compiled program`);
   const source = mainOf(paths, language, hints, wrong);
   const main = program.files.find(({ path }) => path === source);
   if (main !== undefined) {
