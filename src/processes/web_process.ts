@@ -54,7 +54,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     deliver: config.webhook_keys && createDelivering({ config, log, db, large_records, metrics }),
     announcements,
     sealer,
-    more_chores: cosigning.chores,
+    cosigning,
     onBack() {
       for (const each of [sockets, of_chores]) each.endSilent();
       large_records.endSilent();

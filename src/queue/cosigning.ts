@@ -3,8 +3,9 @@
  * no other, and is asked one thing at a time.
  *
  * What must stay true: while a witness has another tree than ours, this process signs nothing (Sealer.stop). The first thing
- * that a process does is ask every witness, about a checkpoint that it has cosigned, too: so a database that was restored
- * from a copy is found out before it is built on. A witness that cosigns our newest checkpoint has no other tree.
+ * that a process does is ask every witness, about a checkpoint that it has cosigned, too, and it seals nothing before each has
+ * answered or failed to (areAsked): so a database that was restored from a copy is found out before it is built on, if a
+ * witness can be reached. A witness that cosigns our newest checkpoint has no other tree.
  *
  * A witness is believed without a proof. So a lying one can halt our sealing until the operator removes it, and can do no
  * other harm. A log that could ignore an honest witness would prove nothing.
@@ -18,7 +19,12 @@ import { readCosigned, type WitnessState, witnessName } from '../store/cosignatu
 import { cosign } from './cosign.ts';
 import type { Chore } from './maintain.ts';
 
-export type Cosigning = { readonly chores: readonly Chore[]; states(): WitnessState[] };
+export type Cosigning = {
+  readonly chores: readonly Chore[];
+  states(): WitnessState[];
+  /** Each witness was asked once since the start, or there was no checkpoint to ask about. */
+  areAsked(): boolean;
+};
 
 const EVERY_MS = 2_000;
 /** The pause after a failure doubles up to this. */
@@ -43,7 +49,11 @@ export function createCosigning(options: Options): Cosigning {
   );
   const states = () => watched.map(({ state }) => state());
   observe(options.metrics, states);
-  return { chores: watched.map(({ chore }) => chore), states };
+  return {
+    chores: watched.map(({ chore }) => chore),
+    states,
+    areAsked: () => watched.every(({ isAsked }) => isAsked()),
+  };
 }
 
 /** For a command: each call asks every witness once that has not failed before, and returns what is known then. */
@@ -73,6 +83,7 @@ function watch(
   const name = witnessName(key);
   let state: WitnessState = { name: key.name, cosigned: null, problem: null, forked: false };
   let asked = false;
+  let has_nothing_to_ask = false;
   let pause_ms = 0;
   let next_ms = 0;
 
@@ -93,6 +104,8 @@ function watch(
   const round: Chore['run'] = async (db, stopping) => {
     const cosigned = (await readCosigned(db, [key])).get(name) ?? null;
     change({ cosigned });
+    // There is no checkpoint.
+    if (!cosigned) has_nothing_to_ask = true;
     if (!cosigned || performance.now() < next_ms) return;
     if (asked && cosigned.behind === 0 && state.problem === null) return;
     const checkpoint = await lastCheckpoint(db);
@@ -116,7 +129,7 @@ function watch(
     change({ problem: outcome.reason, forked: outcome.kind === 'forked' });
   };
   const chore: Chore = { name: `witness ${key.name}`, every_ms, at_once: true, run: round };
-  return { chore, state: () => state };
+  return { chore, state: () => state, isAsked: () => asked || has_nothing_to_ask };
 }
 
 function observe(metrics: Metrics, states: () => WitnessState[]): void {

@@ -7,13 +7,14 @@ import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import type { Sealer } from '../store/checkpoints.ts';
 import { joinQueue } from './consumer.ts';
+import type { Cosigning } from './cosigning.ts';
 import {
   type Announcements,
   type DeliveryTask,
   NO_RUNNER,
   openDeliveryEpoch,
 } from './delivery_runner.ts';
-import { type Chore, choresOf, startMaintenance } from './maintain.ts';
+import { choresOf, startMaintenance } from './maintain.ts';
 import { watchWorkers } from './no_worker.ts';
 import { observeSealer, sweepObserver } from './queue_metrics.ts';
 import { retaining } from './retention_chore.ts';
@@ -42,8 +43,8 @@ export type WebJobsOptions = {
   announcements?: Announcements;
   /** Null: this process seals nothing. */
   sealer: Sealer | null;
-  /** What this process does from time to time beside the chores of every web process. */
-  more_chores?: readonly Chore[];
+  /** With witnesses, nothing is sealed before they were asked. */
+  cosigning?: Pick<Cosigning, 'chores' | 'areAsked'>;
   /** The database is there again. */
   onBack?: () => void;
   metrics?: Metrics;
@@ -60,7 +61,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
     deliver,
     announcements,
     sealer,
-    more_chores = [],
+    cosigning,
     onBack,
     metrics = createMetrics(),
   } = options;
@@ -93,7 +94,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
     log,
   });
   if (sealer) observeSealer(metrics, sealer);
-  const seal = sealer && sealing(sealer, log);
+  const seal = sealer && sealing(sealer, log, cosigning?.areAsked);
   const { pending_max_age_ms } = config;
   const chores = [
     ...choresOf({ pending_max_age_ms, seal }),
@@ -102,7 +103,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
       async (db) => (sealer ? sealingProblem(sealer, db) : 'this process does not seal'),
       log,
     ),
-    ...more_chores,
+    ...(cosigning?.chores ?? []),
   ];
   const maintenance = startMaintenance(db, chores, log);
   return {

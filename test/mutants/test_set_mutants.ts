@@ -60,8 +60,11 @@ export const testSetMutants: readonly Mutant[] = [
   ...inFile(
     'src/client/client.ts',
     'test/client/client.test.ts',
-    ['a removal whose answer was lost succeeded', 'removes && attempt > 1', 'attempt > 99'],
-    ['the first try says that there is none', 'removes && attempt > 1', 'removes'],
+    ['a removal whose answer was lost succeeded', 'removes && may_be_done', 'false'],
+    ['the first try says that there is none', 'removes && may_be_done', 'removes'],
+    ['a 429 removed nothing', 'may_be_done: status >= 500', 'may_be_done: true'],
+    ['a number that JSON does not have is not sent', 'Number.isFinite(each)', 'true'],
+    ['a redirect is not followed', "redirect: 'manual'", "redirect: 'follow'"],
   ),
   ...inFile('src/webhooks/payload.ts', 'test/webhooks/payload.test.ts', [
     'texts of all tests are cut together',

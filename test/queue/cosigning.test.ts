@@ -15,8 +15,10 @@ import {
 import { judgeCheckpoint, policyFor } from '../../src/proof/policy.ts';
 import { cosign } from '../../src/queue/cosign.ts';
 import { createCosigning } from '../../src/queue/cosigning.ts';
+import { sealing } from '../../src/queue/sealing.ts';
 import { createSealer, lastCheckpoint, noteWithCosignatures } from '../../src/store/checkpoints.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { eventually } from '../support/eventually.ts';
 import { aWitness, type RunningWitness } from '../witness/a_witness.ts';
 import {
   aLog,
@@ -80,6 +82,41 @@ t.test('a process that starts asks each witness, about a cosigned checkpoint, to
   await again.round();
   t.equal(seen.length, 1);
   t.equal(again.cosigning.states()[0]!.problem, null);
+});
+
+t.test('nothing is sealed before each witness has answered, or failed to', async (t) => {
+  const { w, db, web, append } = await aLog(t);
+  const witness = await aWitness(t, [KEY.signer.verifier]);
+  await append(5);
+  const empty = web([witness]);
+  await empty.round();
+  t.ok(empty.cosigning.areAsked(), 'without a checkpoint there is nothing to ask');
+  await sealAll(w.db, db, empty);
+  await append(5);
+  const sealed = async () => (await lastCheckpoint(db))!.size;
+  const before = await sealed();
+  const log = createLog({ level: 'silent', process: 'web' });
+  for (const status of [200, 500]) {
+    const asked = Promise.withResolvers<{ res: ServerResponse; body: string }>();
+    const between = await aStranger(t, (res, body) => asked.resolve({ res, body }));
+    const again = web([{ key: witness.key, url: between.url }]);
+    const seal = sealing(again.sealer, log, again.cosigning.areAsked);
+    t.equal(again.cosigning.areAsked(), false);
+    const round = again.round();
+    const { res, body } = await asked.promise;
+    await seal(db);
+    t.equal(await sealed(), before, 'it waits for the answer');
+    const answer = await witness.add(body);
+    res.writeHead(status).end(answer.body);
+    await round;
+    t.ok(again.cosigning.areAsked(), `${status}`);
+  }
+  const none = web([]);
+  const isSealed = async () => {
+    await sealing(none.sealer, log, none.cosigning.areAsked)(db);
+    return (await sealed()) > before;
+  };
+  t.ok(await eventually(isSealed), 'without witnesses it waits for nobody');
 });
 
 t.test('a witness that has more or less than the database says is followed', async (t) => {
