@@ -79,13 +79,20 @@ export function createEventFeed(
   }
 
   async function askForEvents(ids: readonly string[]): Promise<void> {
-    const oldest = (id: string) =>
-      Math.min(...(followed.get(id)?.followers.values() ?? []), 2 ** 31 - 1);
-    for (const { id, ...update } of await guard(() => eventsOf(db, ids, ids.map(oldest)))) {
+    const asked = new Map<string, number>();
+    for (const id of ids) {
+      const one = followed.get(id);
+      // Its last follower may have left during the questions before.
+      if (one !== undefined) asked.set(id, Math.min(...one.followers.values()));
+    }
+    const question = () => eventsOf(db, [...asked.keys()], [...asked.values()]);
+    for (const { id, ...update } of await guard(question)) {
       const one = followed.get(id);
       if (one === undefined) continue;
       one.runs = isRunning(update) ?? one.runs;
       for (const [follower, after] of [...one.followers]) {
+        // It came during the question, and lacks earlier events: the next question asks for them, too.
+        if (after < asked.get(id)!) continue;
         const events = update.events.filter(({ version }) => version > after);
         one.followers.set(follower, Math.max(after, update.version));
         follower.onUpdate({ ...update, events });
