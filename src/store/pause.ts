@@ -5,6 +5,6 @@ const PAUSE_FACTOR = 9;
 /** Behind one slow question the next must not be a minute away. */
 const MOST_MS = 2_000;
 
-/** Only behind a question with an answer: how long a failure took says nothing of the next question. Then `least_ms` is enough. */
+/** Only behind an answer: how long a failure took says nothing of the next question. Behind that, `least_ms` is enough. */
 export const pauseAfter = (took_ms: number, least_ms: number): number =>
   Math.max(least_ms, Math.min(took_ms * PAUSE_FACTOR, MOST_MS));

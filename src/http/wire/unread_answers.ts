@@ -1,15 +1,15 @@
 /**
  * Answers that are sent and not yet read. Each stays in memory until its client has read it, which may be never. So there is a
- * bound for all of them together: beyond it, connections are closed, the one of the oldest answer of the owner that has most. So
- * who reads nothing loses their own answers, and not those of others. A client that reads is soon out of the list. (Large records
+ * bound for all of them together: beyond it, the connection of the oldest answer is closed, of the owner that has most. So who
+ * reads nothing loses their own answers, and not those of others. A client that reads is soon out of the list. (Large records
  * are not in it: of each only a piece is in memory.)
  */
 import type { ServerResponse } from 'node:http';
 
 export type UnreadAnswers = {
   /**
-   * This answer, of so many bytes, was just given to its connection. All callers without a known key are one owner: they can make
-   * up keys, and have many addresses.
+   * This answer, of so many bytes, was just given to its connection. All callers without a known key are one owner: they can
+   * make up keys, and have many addresses.
    */
   add(res: ServerResponse, bytes: number, account_id: string | null): void;
 };
