@@ -45,12 +45,12 @@ t.test('an answer that nobody reads goes when there is no room for it', async (t
 
 t.test('who reads nothing loses their own answers, and not those of others', async (t) => {
   for (const [own, other] of [['a'], [undefined, 'a'], ['a', 'b']] as const) {
-    const ask = await serving(t, 3.5 * BYTES);
+    const ask = await serving(t, 4.5 * BYTES);
     const oldest = await ask(own);
     const [first, second] = [await ask(other), await ask(other)];
-    const newest = await ask('c');
+    const [newer, newest] = [await ask('c'), await ask('d')];
     await t.rejects(bytesOf(first), { code: 'ECONNRESET' });
-    for (const res of [second, oldest, newest]) t.equal(await bytesOf(res), BYTES);
+    for (const res of [second, oldest, newer, newest]) t.equal(await bytesOf(res), BYTES);
   }
 });
 
