@@ -172,9 +172,9 @@ begin
 end
 $$;
 
--- One account with a page of its keys, the newest first.
+-- One account with a page of its keys, the newest first. before_key: the last one of the page before.
 create or replace function runledger.console_account(
-  session bytea, id uuid, before_time timestamptz, at_most integer, out account jsonb, out keys jsonb
+  session bytea, id uuid, before_key uuid, at_most integer, out account jsonb, out keys jsonb
 )
 language plpgsql stable security definer set search_path = runledger, pg_temp
 as $$
@@ -186,7 +186,8 @@ begin
   keys := (select coalesce(jsonb_agg(to_jsonb(x) order by x.created_at desc, x.id desc), '[]') from (
     select k.id, k.tier, k.prefix, k.created_at, k.revoked_at, u.last_used_at, u.dispatched, u.gated
     from runledger.keys k left join key_usage u on u.key_id = k.id
-    where k.account_id = console_account.id and k.created_at < coalesce(before_time, 'infinity')
+    where k.account_id = console_account.id
+      and (before_key is null or (k.created_at, k.id) < (select b.created_at, b.id from runledger.keys b where b.id = before_key))
     order by k.created_at desc, k.id desc limit at_most) x);
 end
 $$;

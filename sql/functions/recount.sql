@@ -1,6 +1,7 @@
 -- Recounts the counters that are not in the log: the concurrency of keys, the queue places of accounts and of the whole queue,
 -- and which submissions may be gated. It takes the locks of all these counters, in the usual order, so that none of them
--- changes while it counts. Returns how many rows were wrong.
+-- changes while it counts. What a corrected counter lets through goes to the queue: nothing else would, if no submission of its
+-- key ends. Returns how many rows were wrong.
 create or replace function runledger.recount() returns integer
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -42,6 +43,8 @@ begin
   select count(*) into waiting from submissions s where s.status = 'pending' and s.attempts = 0;
   update queue_state q set accepted = p.started + waiting from queue_progress() p where q.accepted <> p.started + waiting;
   get diagnostics n = row_count; wrong := wrong + n;
+
+  perform promote(array(select u.key_id from key_usage u where u.gated > 0));
   return wrong;
 end
 $$;

@@ -194,7 +194,7 @@ export function createConsole(db: Db) {
 
     async account(
       { session }: Asking,
-      { id, before }: { id: string; before: Date | null },
+      { id, before }: { id: string; before: string | null },
     ): Promise<{ account: ShownAccount; keys: ShownKey[] } | null> {
       const [row] = await db<{ account: ShownAccount | null; keys: ShownKey[] }[]>`
         select * from runledger.console_account(${session}, ${id}, ${before}, ${PAGE_ROWS})`;

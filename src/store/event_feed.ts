@@ -1,12 +1,13 @@
 /**
  * What happens to submissions, for those who follow them. The feed asks the database for all of them together, a few times a
- * second: a start notifies nobody, because that would cost each start a round trip. The feed uses at most a tenth of its
- * connection's time, so with many followers it asks less often. A follower costs no connection of the database.
+ * second: a start notifies nobody, because that would cost each start a round trip. With many followers it asks less often
+ * (pause.ts). A follower costs no connection of the database.
  *
  * While a submission runs, the feed also has its output followed and asks for it.
  */
 import { type Db, type Guard, isAway } from '../db.ts';
 import { followOutput, type NumberedPiece } from './live_output.ts';
+import { pauseAfter } from './pause.ts';
 
 export type Happening = { version: number; type: string; at: string; facts: object };
 
@@ -29,8 +30,6 @@ export type EventFeed = {
 };
 
 const PAUSE_MS = 200;
-/** The pause is at least so many times as long as the queries took. */
-const PAUSE_FACTOR = 9;
 const ASK_IDS = 500;
 
 /** Which output comes is not certain, and nothing may depend on it. */
@@ -65,26 +64,35 @@ export function createEventFeed(
 
   async function ask(): Promise<void> {
     const begun = performance.now();
+    let pause_ms = PAUSE_MS;
     try {
       // What was shown before the end comes before the end.
       const running = [...followed].filter(([, { runs }]) => runs).map(([id]) => id);
       for (const ids of inParts(running)) await askForOutput(ids);
       for (const ids of inParts([...followed.keys()])) await askForEvents(ids);
+      pause_ms = pauseAfter(performance.now() - begun, PAUSE_MS);
     } catch (error) {
       if (!isAway(error)) onFault(error);
     }
     timer = null;
-    schedule(Math.max(PAUSE_MS, (performance.now() - begun) * PAUSE_FACTOR));
+    schedule(pause_ms);
   }
 
   async function askForEvents(ids: readonly string[]): Promise<void> {
-    const oldest = (id: string) =>
-      Math.min(...(followed.get(id)?.followers.values() ?? []), 2 ** 31 - 1);
-    for (const { id, ...update } of await guard(() => eventsOf(db, ids, ids.map(oldest)))) {
+    const asked = new Map<string, number>();
+    for (const id of ids) {
+      const one = followed.get(id);
+      // Its last follower may have left during the questions before.
+      if (one !== undefined) asked.set(id, Math.min(...one.followers.values()));
+    }
+    const question = () => eventsOf(db, [...asked.keys()], [...asked.values()]);
+    for (const { id, ...update } of await guard(question)) {
       const one = followed.get(id);
       if (one === undefined) continue;
       one.runs = isRunning(update) ?? one.runs;
       for (const [follower, after] of [...one.followers]) {
+        // It came during the question, and lacks earlier events: the next question asks for them, too.
+        if (after < asked.get(id)!) continue;
         const events = update.events.filter(({ version }) => version > after);
         one.followers.set(follower, Math.max(after, update.version));
         follower.onUpdate({ ...update, events });

@@ -2,10 +2,10 @@
  * Waiting requests: each waits until its submission has ended.
  *
  * One connection of the process LISTENs. A worker's NOTIFY carries the ids of submissions that ended; it is a hint and never
- * the truth. So all awaited ids are also polled, once a second; with thousands of them less often, so that polls take a tenth
- * of the time at most. What a hint names is asked for before the rest of a poll. An id is asked for when its wait begins, too (a
- * submission that ended before answers at once), unless the wait begins before it is submitted: then it cannot have ended.
- * A lost LISTEN connection is replaced (db.ts); until then, the poll serves the waiting requests.
+ * the truth. So all awaited ids are also polled, once a second; with thousands of them less often (pause.ts). What a hint names
+ * is asked for before the rest of a poll. An id is asked for when its wait begins, too (a submission that ended before answers
+ * at once), unless the wait begins before it is submitted: then it cannot have ended. A lost LISTEN connection is replaced
+ * (db.ts). Until then, the polls serve the waiting requests; then one poll finds what ended unheard.
  *
  * What must stay true: one timer serves all deadlines and polls; a wait that is given up leaves nothing behind.
  */
@@ -14,12 +14,11 @@ import type { ResultRow } from '../domain/record.ts';
 import { mark } from '../marks.ts';
 import { CHANNELS } from './channels.ts';
 import { repliedResult, secretChannel } from './handed.ts';
+import { pauseAfter } from './pause.ts';
 import type { Results } from './results.ts';
 
 const TICK_MS = 100;
 const POLL_MS = 1000;
-/** The pause behind a poll is at least so many times as long as the poll took. */
-const PAUSE_FACTOR = 9;
 const ASK_IDS = 500;
 
 export type Waiters = {
@@ -61,6 +60,7 @@ export async function createWaiters(
   const polled = new Set<string>();
   let asking = false;
   let poll_began = 0;
+  let poll_failed = false;
   let next_poll = performance.now() + POLL_MS;
   let count = 0;
   /** Of those that wait, by the turn in which they came. */
@@ -89,10 +89,14 @@ export async function createWaiters(
   }
 
   function poll(now: number): void {
-    if (now < next_poll || polled.size > 0 || waiting.size === 0) return;
+    if (now >= next_poll && polled.size === 0) pollAll(now);
+  }
+
+  function pollAll(now: number): void {
     poll_began = now;
+    poll_failed = false;
     for (const id of waiting.keys()) polled.add(id);
-    if (!asking) void ask();
+    if (polled.size > 0 && !asking) void ask();
   }
 
   function taken(): string[] {
@@ -116,10 +120,11 @@ export async function createWaiters(
       } catch (error) {
         // The next poll asks again. That the database is away is logged elsewhere.
         if (!isAway(error)) onFault(error);
+        poll_failed = true;
       }
       const now = performance.now();
       if (was_polling && polled.size === 0)
-        next_poll = now + Math.max(POLL_MS, (now - poll_began) * PAUSE_FACTOR);
+        next_poll = now + (poll_failed ? POLL_MS : pauseAfter(now - poll_began, POLL_MS));
     }
     asking = false;
   }
@@ -134,12 +139,16 @@ export async function createWaiters(
 
   const ticking = setInterval(tick, TICK_MS);
   ticking.unref();
-  const { onHearing } = others;
+  const onHearing = () => {
+    // Notifications may have been missed while the connection was lost.
+    pollAll(performance.now());
+    others.onHearing?.();
+  };
   const reply_to = secretChannel();
   const listening = listen(
     db,
     { ...others.channels, [CHANNELS.done]: hear },
-    { onFault, secret: { [reply_to]: onReply }, ...(onHearing && { onHearing }) },
+    { onFault, onHearing, secret: { [reply_to]: onReply } },
   );
 
   return {

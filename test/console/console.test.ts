@@ -182,6 +182,31 @@ t.test('the console', async (t) => {
     t.equal((await commandsOf(service, 'grace')).length, 7, 'and nothing more happened');
   });
 
+  await t.test(
+    'each key of an account is on one page, also where all are of one moment',
+    async (t) => {
+      await service.db`
+      select runledger.create_key('many keys', 'beta', 'rl', sha256(n::text::bytea)) from generate_series(1, 120) n`;
+      const keys = await service.db<{ id: string; account_id: string }[]>`
+      update runledger.keys set created_at = '2026-01-01T00:00:00.000500Z'
+      where account_id = (select id from runledger.accounts where name = 'many keys') returning id, account_id`;
+      const found: string[] = [];
+      let path: string | undefined = `/accounts/${keys[0]!.account_id}`;
+      while (path !== undefined && found.length < 200) {
+        const { text }: Reply = await visitor.get(path);
+        found.push(...Array.from(text.matchAll(/keys\/([^/]+)\/rotate/g), ([, id]) => id!));
+        path = /rel="next" href="\/console([^"]+)"/.exec(text)?.[1];
+      }
+      t.same(
+        found,
+        keys
+          .map(({ id }) => id)
+          .sort()
+          .reverse(),
+      );
+    },
+  );
+
   await t.test('what users send is text on every page', async (t) => {
     const key = await service.key({ account: ODD_NAME });
     const code = 'print("</pre><script>")\n# \u202e';

@@ -11,6 +11,7 @@ import {
   type KeyQuestions,
   OUTPUT_BYTES_PER_KEY,
   STREAMS_PER_KEY,
+  UNREAD_END_MS,
 } from '../../src/http/api/event_streams.ts';
 import { createEventFeed, type EventFeed, type Follower } from '../../src/store/event_feed.ts';
 import { createExecutions } from '../../src/store/executions.ts';
@@ -86,11 +87,16 @@ const all = async (next: () => Promise<Message | null>) => {
 };
 
 /** The streams of a web process, on a server of this process: what it calls and when is up to the test. */
-async function streamsInTest(t: Test, questions: Partial<KeyQuestions> = {}, checks = KEY_CHECKS) {
+async function streamsInTest(
+  t: Test,
+  questions: Partial<KeyQuestions> = {},
+  checks = KEY_CHECKS,
+  unread_end_ms = UNREAD_END_MS,
+) {
   const { knows } = createResults(service.db);
   const onFault = (error: unknown) => t.fail(String(error));
   const feed = createEventFeed(service.db, onFault);
-  const streams = createEventStreams(feed, { knows, onFault, ...questions }, checks);
+  const streams = createEventStreams(feed, { knows, onFault, ...questions }, checks, unread_end_ms);
   const answers: ServerResponse[] = [];
   const server = createServer(async (req, res) => {
     answers.push(res);
@@ -349,6 +355,24 @@ t.test(
     if (answers[0]!.writableEnded)
       t.match(await all(reader(response)), [{ id: '1', event: 'accepted' }]);
     await service.worker.finish(id);
+  },
+);
+
+t.test(
+  'a stream that has ended does not wait for ever for a client that reads nothing',
+  async (t) => {
+    const { id } = (await service.submit(key)).json;
+    const { streams, answers, follow } = await streamsInTest(t, {}, KEY_CHECKS, 100);
+    await follow(id);
+    const res = answers[0]!;
+    // Until the buffers on the way are full.
+    do {
+      res.write(`: ${'x'.repeat(16_384)}\n\n`);
+      await new Promise(setImmediate);
+    } while (res.writableLength === 0);
+    await service.worker.finish(id);
+    t.ok(await eventually(() => res.writableEnded));
+    t.ok(await eventually(() => streams.count === 0, 60_000));
   },
 );
 

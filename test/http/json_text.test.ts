@@ -5,6 +5,7 @@ import {
   join,
   NAMES_LIMIT,
   parseJson,
+  VALUES_LIMIT,
 } from '../../src/http/wire/json_text.ts';
 
 const read = (text: string | Uint8Array) => parseJson(Buffer.from(text));
@@ -44,6 +45,19 @@ t.test('the names of an object are bounded, and are not all read', async (t) => 
   const found = { value: undefined, errors: [{ path: 'a[1]', message }], not_parsed: true };
   t.same(read(`{"a":[0,${named(NAMES_LIMIT + 1)}]}`), found);
   const deep = `{"a":${'['.repeat(DEPTH_LIMIT)}${']'.repeat(DEPTH_LIMIT)},"b":${named(NAMES_LIMIT + 1)}}`;
+  t.match(read(deep), { value: undefined, not_parsed: true }, 'also behind what nests too deep');
+});
+
+t.test('the values of a text are bounded, and are not all read', async (t) => {
+  const listed = (values: number) => `[${'0,'.repeat(values - 2)}0]`;
+  t.same(read(listed(VALUES_LIMIT)).errors, []);
+  const errors = [{ path: '', message: `has more than ${VALUES_LIMIT} values` }];
+  const found = { value: undefined, errors, not_parsed: true };
+  t.same(read(listed(VALUES_LIMIT + 1)), found);
+  t.same(read(`[${'{},'.repeat(VALUES_LIMIT)}[]]`), found, 'of whatever kind');
+  const spread = Array.from({ length: 500 }, () => listed(200));
+  t.same(read(`{"a":[${spread.join()}]}`), found, 'however they are spread');
+  const deep = `{"a":${'['.repeat(DEPTH_LIMIT)}${']'.repeat(DEPTH_LIMIT)},"b":${listed(VALUES_LIMIT + 1)}}`;
   t.match(read(deep), { value: undefined, not_parsed: true }, 'also behind what nests too deep');
 });
 

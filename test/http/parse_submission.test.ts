@@ -181,7 +181,7 @@ t.test('each field that a deployment forbids has an error', async (t) => {
 });
 
 t.test('a list that is too long has one error, and its items have none', async (t) => {
-  const { errors } = parseText(`{"language":"py","code":"","args":[${'1,'.repeat(100_000)}1]}`);
+  const { errors } = parseText(`{"language":"py","code":"","args":[${'1,'.repeat(10_000)}1]}`);
   t.strictSame(errors, [{ path: 'args', message: 'has more than 64 items' }]);
   const within = parseText(`{"language":"py","code":"","x":{"y":[[${'1,'.repeat(256)}1]]}}`);
   t.strictSame(within.errors, [{ path: 'x.y[0]', message: 'has more than 256 items' }]);
@@ -277,6 +277,28 @@ t.test('every mistake in a judged submission is named, and deep ones are, too', 
     'x',
   ]);
   for (const { message } of errors!) t.ok(message.length > 5);
+});
+
+t.test('a request of as many values as the schema allows is taken', async (t) => {
+  const file = (_: unknown, n: number) => ({ path: `f${n}`, content: '', content_base64: null });
+  const files = Array.from({ length: 64 }, file);
+  const args = Array.from({ length: 64 }, () => '');
+  const limits = Object.fromEntries(Object.keys(RULES.bounds).map((name) => [name, 1]));
+  const test = { name: 'a', stdin: '', expected_output: '', args, limits };
+  const nulls = { stdin_base64: null, expected_output_base64: null };
+  const body = {
+    language: 'py',
+    code: '',
+    args,
+    limits,
+    files,
+    tests: Array.from({ length: 256 }, () => ({ ...test, ...nulls })),
+    checker: { language: 'py', code: '', protocol: 'icpc', files },
+    outputs: null,
+    interactor: null,
+  };
+  const { tests } = unpackRequest(parsed(body).judging!.packed);
+  t.equal(tests!.length, 256);
 });
 
 t.test(

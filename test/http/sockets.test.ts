@@ -1,6 +1,6 @@
 /** What a client does to its connection below the requests: CONNECT, resets, pipelining without an end, bytes that do not parse. */
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, request } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -99,6 +99,30 @@ t.test('a connection with a CONNECT behind a stream ends with the stream', async
   // The client keeps its half.
   server.close();
   await once(server, 'close');
+});
+
+t.test('answers that strangers do not read take no room from a caller with a key', async (t) => {
+  const rate = { limit: 0, remaining: 0, reset_s: 0 };
+  // Three of them are more than all together may have.
+  const bytes = 24 * 1024 * 1024;
+  const { port } = await served(t, async (exchange) => {
+    if (exchange.path === '/own') exchange.caller = { account_id: 'a', key_id: 'k', rate };
+    return { status: 200, body: Buffer.alloc(bytes), type: 'text/plain' };
+  });
+  const ask = async (path: string) => {
+    const req = request({ port, path, agent: false }).end();
+    const [res] = (await once(req, 'response')) as [IncomingMessage];
+    return res;
+  };
+  const read = async (res: IncomingMessage) => {
+    let size = 0;
+    for await (const chunk of res) size += (chunk as Buffer).length;
+    return size;
+  };
+  const [own, first, second] = [await ask('/own'), await ask('/'), await ask('/')];
+  await t.rejects(read(first), { code: 'ECONNRESET' });
+  t.equal(await read(own), bytes);
+  t.equal(await read(second), bytes);
 });
 
 t.test('a process stops although a client with a CONNECT does not read', async (t) => {

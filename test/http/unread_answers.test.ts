@@ -10,9 +10,9 @@ const BYTES = 32 * 2 ** 20;
 
 async function serving(t: Test, most_bytes: number) {
   const unread = createUnreadAnswers(most_bytes);
-  const server = createServer((_req, res) => {
+  const server = createServer((req, res) => {
     res.end(Buffer.alloc(BYTES));
-    unread.add(res, BYTES);
+    unread.add(res, BYTES, req.headers.from ?? null);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -21,8 +21,8 @@ async function serving(t: Test, most_bytes: number) {
     server.close();
   });
   const { port } = server.address() as AddressInfo;
-  return async (): Promise<IncomingMessage> => {
-    const req = request({ port, agent: false });
+  return async (from?: string): Promise<IncomingMessage> => {
+    const req = request({ port, agent: false, headers: from === undefined ? {} : { from } });
     req.end();
     const [res] = (await once(req, 'response')) as [IncomingMessage];
     return res;
@@ -41,6 +41,17 @@ t.test('an answer that nobody reads goes when there is no room for it', async (t
   for (let n = 0; n < 3; n++) t.equal(await bytesOf(await ask()), BYTES, 'who reads gets all');
   await t.rejects(bytesOf(oldest), { code: 'ECONNRESET' });
   t.equal(await bytesOf(newer), BYTES, 'one is within the bound');
+});
+
+t.test('who reads nothing loses their own answers, and not those of others', async (t) => {
+  for (const [own, other] of [['a'], [undefined, 'a'], ['a', 'b']] as const) {
+    const ask = await serving(t, 4.5 * BYTES);
+    const oldest = await ask(own);
+    const [first, second] = [await ask(other), await ask(other)];
+    const [newer, newest] = [await ask('c'), await ask('d')];
+    await t.rejects(bytesOf(first), { code: 'ECONNRESET' });
+    for (const res of [second, oldest, newer, newest]) t.equal(await bytesOf(res), BYTES);
+  }
 });
 
 t.test('answers that are read one after the other have no bound', async (t) => {

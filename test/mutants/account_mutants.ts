@@ -49,7 +49,8 @@ export const accountMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/api/event_streams.ts',
     'test/http/event_streams.test.ts',
-    ['a stream that is opened while the process stops ends', 'if (closed) res.end();', ''],
+    ['a stream that is opened while the process stops ends', 'if (closed) end(res);', ''],
+    ['a stream whose end is not read is cut', '() => res.destroy()', '() => {}'],
     [
       'a key that the database did not answer about is asked about again',
       'await pause(retry_ms, undefined, { ref: false });',

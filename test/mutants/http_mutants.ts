@@ -41,9 +41,14 @@ export const httpMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/wire/unread_answers.ts',
     'test/http/unread_answers.test.ts',
-    ['answers that are not read are bounded', 'oldest.destroy();', ''],
-    ['an answer that was read does not count', "res.once('close', () => remove(res));", ''],
-    ['the newest stays', ' || oldest === res) return;', ') return;'],
+    ['answers that are not read are bounded', 'next.res.destroy();', ''],
+    [
+      'an answer that was read does not count',
+      "res.once('close', () => remove(res, account_id));",
+      '',
+    ],
+    ['the newest stays', ' || oldest === newest', ''],
+    ['those of the owner that has most go first', ' || bytes <= most_owned', ''],
   ),
   ...inFile(
     'src/http/server.ts',

@@ -427,6 +427,11 @@ export const storeMutants: readonly Mutant[] = [
     '    patience_ms,\n    // All',
     '    // All',
   ]),
+  ...inFile('src/store/event_feed.ts', 'test/store/event_feed.test.ts', [
+    'who comes during a question gets nothing of its answer',
+    'if (after < asked.get(id)!) continue;',
+    '',
+  ]),
   ...inFile(
     'src/store/waiters.ts',
     'test/store/waiters.test.ts',

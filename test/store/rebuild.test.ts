@@ -66,6 +66,22 @@ t.test(
   },
 );
 
+t.test('a rebuild queues what waited behind a wrong counter', async (t) => {
+  const s = await scene(t);
+  await s.w.db`update runledger.key_usage set dispatched = 4 where key_id = ${s.key.id}`;
+  for (let n = 0; n < 5; n++) await s.submitOne();
+  const waiting = async () => {
+    const [row] = await s.w.db<{ gated: number; queued: number }[]>`
+      select (select count(*) from runledger.gated)::integer as gated,
+        (select count(*) from graphile_worker._private_jobs)::integer as queued`;
+    return { ...row! };
+  };
+  t.same(await waiting(), { gated: 5, queued: 0 });
+  t.match(await rebuild(s.w.db), { recounted: 1 });
+  t.same(await waiting(), { gated: 1, queued: 4 });
+  t.same(await well(s.w.db), []);
+});
+
 t.test('verify finds changed and missing payloads', async (t) => {
   const s = await scene(t);
   const id = await s.submitOne({ stdin: Buffer.from('secret') });

@@ -85,11 +85,56 @@ t.test('the poll makes up for a lost hint', async (t) => {
   const id = await s.submitOne();
   const waiting = s.waiters.wait(id, { timeout_ms: LONG });
   await s.w.web`select 1`;
-  // it ends without a NOTIFY
+  await endUnheard(s, id);
+  t.match(await waiting, { id, status: 'error', verdict: 'IE' });
+});
+
+/** It ends without a NOTIFY. */
+async function endUnheard(s: Awaited<ReturnType<typeof scene>>, id: string): Promise<void> {
   await start((await s.w.consumer()).executions, id);
   await s.w.db`select runledger.end_submissions(${`{${id}}`}::text::uuid[], now(),
     array['submission.failed'], array['{"verdict": "IE", "attempt": 1, "evidence": {}}'::jsonb])`;
-  t.match(await waiting, { id, status: 'error', verdict: 'IE' });
+}
+
+t.test('a poll that failed after a long time is soon followed by the next one', async (t) => {
+  const s = await scene(t);
+  const real = performance.now;
+  t.teardown(() => Object.assign(performance, { now: real }));
+  let jumped = 0;
+  performance.now = () => real.call(performance) + jumped;
+  let polls = 0;
+  const ended = async (ids: readonly string[]) => {
+    polls += 1;
+    if (polls > 1) return s.results.ended(ids);
+    // With a pause of nine times as long, the next one would not come before the time of the wait is up.
+    jumped += 30_000;
+    throw Object.assign(new Error('the connection is lost'), { code: 'CONNECTION_CLOSED' });
+  };
+  const waiters = await createWaiters(s.w.web, { ended }, (error) => t.fail(String(error)));
+  t.teardown(() => waiters.close());
+  while (waiters.replyTo() === null) await new Promise((wake) => setTimeout(wake, 5));
+  const id = await s.submitOne();
+  const waiting = waiters.wait(id, { timeout_ms: 150_000, unborn: true });
+  await endUnheard(s, id);
+  t.match(await waiting, { id, status: 'error' });
+});
+
+t.test('what ended while nothing was heard is found when it is heard again', async (t) => {
+  const s = await scene(t);
+  while (s.waiters.replyTo() === null) await new Promise((wake) => setTimeout(wake, 5));
+  const real = performance.now;
+  t.teardown(() => Object.assign(performance, { now: real }));
+  // No other poll comes.
+  const now = performance.now();
+  performance.now = () => now;
+  const id = await s.submitOne();
+  const waiting = s.waiters.wait(id, { timeout_ms: LONG, unborn: true });
+  await endUnheard(s, id);
+  t.same(s.asked, []);
+  await s.w.connect(s.w.database.superuser_url, 1)`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and query = ${`listen "${CHANNELS.done}"`}`;
+  t.match(await waiting, { id, status: 'error' });
 });
 
 t.test('a lost LISTEN connection is replaced, even if that takes several attempts', async (t) => {

@@ -34,6 +34,8 @@ export const KEY_CHECKS = { every_ms: 60_000, retry_ms: 1_000 };
 const ASKED_AFTER_MS = [100, 500];
 /** A client that has left so much unread is cut. It can continue with Last-Event-ID. */
 const UNREAD_BYTES = 64 * 1024;
+/** After so long so is one that has not read the end. Its stream would be open, and counted, for ever. */
+export const UNREAD_END_MS = 10_000;
 
 /** What all streams of a key together get of running programs' output in a second. The rest is left out. */
 export const OUTPUT_BYTES_PER_KEY = 512 * 1024;
@@ -62,6 +64,7 @@ export function createEventStreams(
   feed: Pick<EventFeed, 'follow' | 'close'>,
   { knows, onFault }: KeyQuestions,
   { every_ms, retry_ms } = KEY_CHECKS,
+  unread_end_ms = UNREAD_END_MS,
 ): EventStreams {
   const open = new Map<ServerResponse, Uint8Array>();
   const of_keys = new Map<string, OfKey>();
@@ -82,7 +85,7 @@ export function createEventStreams(
       const digests = new Map([...open.values()].map((digest) => [hex(digest), digest]));
       for (const [name, digest] of digests) {
         if (await isKnown(digest)) continue;
-        for (const [res, own] of open) if (hex(own) === name) res.end();
+        for (const [res, own] of open) if (hex(own) === name) end(res);
       }
     }
     changes = 0;
@@ -99,6 +102,13 @@ export function createEventStreams(
       }
     }
     return true;
+  }
+
+  function end(res: ServerResponse): void {
+    if (res.writableEnded) return;
+    res.end();
+    const cut = setTimeout(() => res.destroy(), unread_end_ms).unref();
+    res.once('close', () => clearTimeout(cut));
   }
 
   function checkKeys(): void {
@@ -124,7 +134,7 @@ export function createEventStreams(
         if (data !== '' && data !== last_progress) text += `event: progress\ndata: ${data}\n\n`;
         last_progress = data;
         if (text !== '') write(res, text);
-        if (ended) res.end();
+        if (ended) end(res);
       };
       const onOutput = (piece: NumberedPiece) => {
         if (!hasRoom(of_key, piece)) return;
@@ -137,7 +147,7 @@ export function createEventStreams(
       const unfollow = feed.follow(id, update, { onUpdate, onOutput } satisfies Follower);
       onUpdate({ ...update, events: update.events.filter(({ version }) => version > after) });
       // A request in flight while the process stops: nothing would come any more, and it would hold up the stop.
-      if (closed) res.end();
+      if (closed) end(res);
       return () => {
         if (!open.delete(res)) return;
         of_key.streams -= 1;
@@ -152,7 +162,7 @@ export function createEventStreams(
       closed = true;
       clearInterval(commenting);
       feed.close();
-      for (const res of open.keys()) res.end();
+      for (const res of open.keys()) end(res);
     },
   };
 }

@@ -58,7 +58,7 @@ const FIRST_MS = Date.parse('0001-01-01T00:00:00Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
 /** Null: it is none, or none that the database knows. */
-export function parseTime(text: string): Date | null {
+function parseTime(text: string): Date | null {
   const at_ms = TIME.test(text) ? Date.parse(text) : Number.NaN;
   return at_ms >= FIRST_MS && at_ms <= LAST_MS ? new Date(at_ms) : null;
 }

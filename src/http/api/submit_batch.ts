@@ -4,7 +4,7 @@ import { EXAMPLE_COMPLETED, renderSummary, summaryOf } from '../../domain/record
 import type { SubmitOutcome } from '../../store/submissions.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
-import { NAMES_LIMIT } from '../wire/json_text.ts';
+import { NAMES_LIMIT, VALUES_LIMIT } from '../wire/json_text.ts';
 import { invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { SUMMARY } from './list_submissions.ts';
@@ -36,7 +36,7 @@ const operation: Operation = {
   id: 'submitAll',
   tag: 'submissions',
   summary: 'Run up to 100 programs',
-  description: `Takes an array of submissions, each like the body of POST /api/submit, with an optional \`idempotency_key\` (a UUID). Each is accepted or rejected on its own, so 202 is answered in any case in which the body is an array of JSON values, none of which has an object of more than ${NAMES_LIMIT} names: look at each answer. Each item counts as one request of the key's rate. The body has at most ${BATCH_BODY_LIMIT_BYTES} bytes, and each item as many as a body of POST /api/submit.`,
+  description: `Takes an array of submissions, each like the body of POST /api/submit, with an optional \`idempotency_key\` (a UUID). Each is accepted or rejected on its own, so 202 is answered in any case in which the body is an array of JSON values, none of which has an object of more than ${NAMES_LIMIT} names, or more than ${VALUES_LIMIT} values in all: look at each answer. Each item counts as one request of the key's rate. The body has at most ${BATCH_BODY_LIMIT_BYTES} bytes, and each item as many as a body of POST /api/submit.`,
   batch: { at_most: BATCH_LIMIT },
   success: [
     {

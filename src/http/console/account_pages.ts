@@ -1,7 +1,6 @@
 /** Accounts, and the keys of one. */
 import type { ShownAccount, ShownKey } from '../../store/console.ts';
 import { PAGE_ROWS } from '../../store/console.ts';
-import { parseTime } from '../api/list_query.ts';
 import { parseUuid } from '../wire/header_values.ts';
 import { CONSOLE, consolePage, messagePage, nextLink, table, terms, time } from './console_page.ts';
 import type { ConsoleCall, Visit } from './console_parts.ts';
@@ -53,7 +52,7 @@ export const accountPage: ConsoleCall = {
   async handler({ store }, visit) {
     const { query } = visit;
     const id = parseUuid(visit.exchange.params['id'] ?? '');
-    const before = parseTime(query.get('before') ?? '');
+    const before = parseUuid(query.get('before') ?? '');
     const [found, tiers] = await Promise.all([
       id && store.account(visit.asking, { id, before }),
       store.tiers(visit.asking),
@@ -73,7 +72,7 @@ export const accountPage: ConsoleCall = {
       ])}
 <p><a href="${CONSOLE}/submissions?${submissions.toString()}">Its submissions</a></p>
 ${table('Keys', keyColumns(visit), keys)}
-${last && nextLink(`${PATH}/${account.id}`, query, { before: last.created_at })}
+${last && nextLink(`${PATH}/${account.id}`, query, { before: last.id })}
 ${newKeyForm(visit, tiers, account.name)}`,
     });
   },

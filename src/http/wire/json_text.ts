@@ -1,10 +1,11 @@
 /**
- * JSON as this API reads it. Four things that JSON.parse accepts silently are errors here: a name given twice (the last
+ * JSON as this API reads it. Five things that JSON.parse accepts silently are errors here: a name given twice (the last
  * one would win), unbounded nesting (harmless to V8's parser, not to code that walks the value afterwards), bytes
- * that are not UTF-8 (they would become U+FFFD), and objects of very many names (JSON.parse alone would hold all others up).
+ * that are not UTF-8 (they would become U+FFFD), and objects of very many names and very many values (to parse or to walk them
+ * would hold all others up).
  *
  * The text is walked first, and its grammar is left to JSON.parse. The walk takes one step per character outside strings and
- * one search per string. Of text that is not JSON it finds nothing that is used, but for too many names.
+ * one search per string. Of text that is not JSON it finds nothing that is used, but for too many names or values.
  */
 import type { FieldError } from './problem.ts';
 
@@ -13,6 +14,9 @@ export const DEPTH_LIMIT = 16;
 
 /** No object of a request has a tenth of it. */
 export const NAMES_LIMIT = 1_000;
+
+/** A legal request has less than half of it: 256 tests with 64 arguments each, and what is beside them. */
+export const VALUES_LIMIT = 50_000;
 
 /** The most errors that one answer names. */
 export const ERRORS_SHOWN = 100;
@@ -54,8 +58,11 @@ function walk(text: string): { errors: FieldError[]; stopped: boolean } {
   const errors: FieldError[] = [];
   const frames: Frame[] = [];
   let expectName = false;
+  /** At least as many as there are: each begins the text, or follows a bracket or a comma. */
+  let values = 1;
   for (let at = 0; at < text.length; at += 1) {
     const frame = frames.at(-1);
+    if (values > VALUES_LIMIT) return { errors: [TOO_MANY_VALUES], stopped: true };
     switch (text.charCodeAt(at)) {
       case 0x22: {
         const end = endOfString(text, at);
@@ -76,8 +83,9 @@ function walk(text: string): { errors: FieldError[]; stopped: boolean } {
         const isObject = text.charCodeAt(at) === 0x7b;
         if (frames.length === DEPTH_LIMIT) {
           errors.push({ path: '', message: `the body nests deeper than ${DEPTH_LIMIT} levels` });
-          return { errors, stopped: hasManyNames(text, at) };
+          return { errors, stopped: hasTooMuch(text, at) };
         }
+        values += 1;
         frames.push({
           path: pathWithin(frame),
           names: isObject ? new Set() : null,
@@ -93,6 +101,7 @@ function walk(text: string): { errors: FieldError[]; stopped: boolean } {
         expectName = false;
         break;
       case 0x2c: // ,
+        values += 1;
         if (frame) frame.item += 1;
         expectName = frame?.names != null;
         break;
@@ -101,14 +110,22 @@ function walk(text: string): { errors: FieldError[]; stopped: boolean } {
   return { errors, stopped: false };
 }
 
-/** Whether the text from `from` on has too many names. They are counted for all objects together. */
-function hasManyNames(text: string, from: number): boolean {
+const TOO_MANY_VALUES: FieldError = {
+  path: '',
+  message: `has more than ${VALUES_LIMIT} values`,
+};
+
+/** Whether the text from `from` on has too many names or values. Names are counted for all objects together. */
+function hasTooMuch(text: string, from: number): boolean {
   let names = 0;
+  let values = 0;
   for (let at = from; at < text.length; at += 1) {
     const character = text.charCodeAt(at);
     if (character === 0x22) at = endOfString(text, at);
-    else if (character === 0x3a) names += 1; // :
-    if (names > NAMES_LIMIT) return true;
+    else if (character === 0x3a)
+      names += 1; // :
+    else if (character === 0x2c || character === 0x5b || character === 0x7b) values += 1; // , [ {
+    if (names > NAMES_LIMIT || values > VALUES_LIMIT) return true;
   }
   return false;
 }

@@ -76,8 +76,9 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
     if (!parts.isOpen()) exchange.res.shouldKeepAlive = false;
     if (answer.status >= 400) parts.rejected?.(exchange, answer);
     const bytes = respond(exchange, answer, shared);
+    const { res, caller } = exchange;
     // Nearly always the kernel has taken all of it by now.
-    if (bytes > 0 && exchange.res.writableLength > 0) unread.add(exchange.res, bytes);
+    if (bytes > 0 && res.writableLength > 0) unread.add(res, bytes, caller?.account_id ?? null);
   }
 
   function settle(exchange: Exchange, answer: Answer | null): void {
