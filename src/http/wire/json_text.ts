@@ -115,6 +115,9 @@ const TOO_MANY_VALUES: FieldError = {
   message: `has more than ${VALUES_LIMIT} values`,
 };
 
+/** , [ { */
+const BEFORE_VALUES = new Set([0x2c, 0x5b, 0x7b]);
+
 /** Whether the text from `from` on has too many names or values. Names are counted for all objects together. */
 function hasTooMuch(text: string, from: number): boolean {
   let names = 0;
@@ -122,9 +125,8 @@ function hasTooMuch(text: string, from: number): boolean {
   for (let at = from; at < text.length; at += 1) {
     const character = text.charCodeAt(at);
     if (character === 0x22) at = endOfString(text, at);
-    else if (character === 0x3a)
-      names += 1; // :
-    else if (character === 0x2c || character === 0x5b || character === 0x7b) values += 1; // , [ {
+    else if (character === 0x3a) names += 1;
+    else if (BEFORE_VALUES.has(character)) values += 1;
     if (names > NAMES_LIMIT || values > VALUES_LIMIT) return true;
   }
   return false;
