@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity } from 'node:tls';
 import { type Config, isLoopback } from '../config.ts';
+import { isSocketFolder } from './database_url.ts';
 
 export type DatabaseAddress = {
   /** without sslmode, ssl and sslrootcert */
@@ -63,7 +64,6 @@ function modeOf(url: URL): string {
   return isOnThisMachine(url) ? 'disable' : 'require';
 }
 
-/** The folder of a local socket is percent-encoded where the host would be. */
 export function isOnThisMachine({ hostname }: URL): boolean {
-  return isLoopback(hostname) || hostname === '' || hostname.startsWith('%2F');
+  return isLoopback(hostname) || hostname === '' || isSocketFolder(hostname);
 }
