@@ -52,7 +52,8 @@ t.test('a database that requires TLS', async (t) => {
   const server = await ownServer(t);
   await requireTls(server);
   const { url } = server;
-  const ca = join(t.testdir(), 'ca.pem');
+  const folder = t.testdir();
+  const ca = join(folder, 'ca.pem');
   writeFileSync(ca, authority.pem);
 
   await t.rejects(tlsIn(url), { code: '28000' }, 'it rejects clear text');
@@ -63,10 +64,16 @@ t.test('a database that requires TLS', async (t) => {
     true,
   );
 
-  const stranger = join(t.testdir(), 'stranger.pem');
+  const stranger = join(folder, 'stranger.pem');
   writeFileSync(stranger, makeAuthority('a stranger').pem);
   const checked = { RUNLEDGER_DATABASE_TLS: 'require', RUNLEDGER_DATABASE_CA_FILE: stranger };
   await t.rejects(tlsIn(url, checked), Error, 'a configured authority is checked');
+
+  const rooted = (file: string) => tlsIn(`${url}?sslmode=require&sslrootcert=${file}`);
+  t.equal(await rooted(ca), true, 'an authority in the address');
+  await t.rejects(rooted(stranger), Error, 'it is checked, too');
+  await t.rejects(rooted('system'), /self.signed|unable to (get|verify)/);
+  t.equal(await tlsIn(`${url}?sslrootcert=${ca}`), true, 'it asks for TLS');
 
   // Migrations also use graphile-worker's own client.
   const migrated = await runledger(['migrate'], { DATABASE_URL: `${url}?sslmode=require` });
@@ -100,4 +107,6 @@ t.test('a database without TLS', async (t) => {
   const { stdout } = await runledger(['doctor', '--only', 'service'], env);
   t.match(stdout, /database +the server has no TLS$/m);
   t.equal(await tlsIn(`${url}?sslmode=disable`), false);
+  const without_effect = 'gssencmode=prefer&channel_binding=disable&target_session_attrs=any';
+  t.equal(await tlsIn(`${url}?sslmode=disable&${without_effect}`), false);
 });
