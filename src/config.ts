@@ -1,5 +1,6 @@
 /** From the environment to one frozen, validated object. The variables are in config/variables.ts. */
 import * as v from 'valibot';
+import { tlsRefusalOf } from './config/database_url.ts';
 import { switches } from './config/executor_variables.ts';
 import type { Variable } from './config/variable.ts';
 import { variables } from './config/variables.ts';
@@ -70,6 +71,13 @@ function deepFreeze(value: unknown): unknown {
 const LOOPBACK = new Set(['localhost', '::1', '[::1]']);
 export const isLoopback = (host: string) => LOOPBACK.has(host) || /^127(\.\d{1,3}){3}$/.test(host);
 
+const DATABASE_URLS = [
+  'database_url',
+  'web_database_url',
+  'read_database_url',
+  'worker_database_url',
+] as const;
+
 /** Mistakes that take two variables. */
 function contradictions(config: Config): string[] {
   const found: string[] = [];
@@ -83,6 +91,11 @@ function contradictions(config: Config): string[] {
   }
   if (config.tls === 'native' && !config.tls_key_file) {
     found.push('RUNLEDGER_TLS_KEY_FILE: must be set with RUNLEDGER_TLS=native');
+  }
+  for (const field of DATABASE_URLS) {
+    const url = config[field];
+    const refusal = url === null || config.database_tls !== 'auto' ? null : tlsRefusalOf(url);
+    if (refusal !== null) found.push(`${variables[field].name}: ${refusal}`);
   }
   for (const { field } of REQUEST_LIMITS) {
     const { variable } = LIMITS[field];

@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net';
 import postgres from 'postgres';
 import type { DatabaseAddress } from './config/database_tls.ts';
+import { peerOf } from './config/database_url.ts';
 import { knowArrays } from './db_arrays.ts';
 import { endSocket, mendStatements, openSocket, type Peer } from './db_losses.ts';
 import { PINNED, PINNED_BEHIND_POOLER } from './db_settings.ts';
@@ -51,6 +52,7 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
     return opened;
   };
   const db = postgres(url, {
+    ...(peerOf(url) as object),
     max: options.max,
     fetch_types: false,
     types: VALUE_TYPES,

@@ -4,6 +4,7 @@
  */
 import { Socket } from 'node:net';
 import postgres from 'postgres';
+import { Fault } from './fault.ts';
 
 type Sql = (strings: TemplateStringsArray) => unknown;
 
@@ -147,6 +148,7 @@ function newSocket(dial: (socket: Socket) => void): Socket {
     fail?.(closedBy('PostgreSQL or the network closed it, or a new one is refused'));
   const { removeAllListeners, write } = socket;
   let is_dialed = false;
+  let has_tls = true;
   const begin = () => {
     is_dialed = true;
     socket.write = write;
@@ -163,7 +165,9 @@ function newSocket(dial: (socket: Socket) => void): Socket {
     removeAllListeners.apply(socket, events);
     if (socket.destroyed) return socket;
     in_tls.add(socket);
-    socket.once('close', () => failRest(fail));
+    socket.once('close', () => (has_tls ? failRest(fail) : fail?.(noTls())));
+    // The library goes on with TLS whatever the server has answered.
+    if (!has_tls) socket.destroy();
     // With `sslnegotiation=direct`, nothing is written before.
     if (!is_dialed) begin();
     return socket;
@@ -177,6 +181,10 @@ function newSocket(dial: (socket: Socket) => void): Socket {
       socket.destroy();
       return true;
     }
+    if (bytes.readInt32BE(4) === TLS_REQUEST)
+      socket.once('data', ([answer]: Buffer) => {
+        has_tls = answer !== NO;
+      });
     begin();
     return socket.write(bytes, ...more);
   }) as Socket['write'];
@@ -185,11 +193,20 @@ function newSocket(dial: (socket: Socket) => void): Socket {
   return socket;
 }
 
+const TLS_REQUEST = 80_877_103;
+const NO = 'N'.charCodeAt(0);
+
+const noTls = (): Error =>
+  new Fault(
+    'the server has no TLS',
+    'use sslmode=disable in DATABASE_URL, or RUNLEDGER_DATABASE_TLS=disable, if the network is trusted',
+  );
+
 /** A request for TLS, or for a session: its length, and what it is. (That for a cancellation is not used.) */
 const isBeginning = (bytes: Buffer): boolean =>
   bytes.length >= 8 &&
   bytes.readInt32BE(0) === bytes.length &&
-  [80_877_103, 196_608].includes(bytes.readInt32BE(4));
+  [TLS_REQUEST, 196_608].includes(bytes.readInt32BE(4));
 
 const closedBy = (message: string, code = 'CONNECTION_CLOSED'): Error =>
   Object.assign(new Error(`the connection is lost: ${message}`), { code });

@@ -14,7 +14,9 @@ type Where = Pick<ListenOptions, 'backlog'> & {
 export async function listenOn(server: Server, { remedy, ...where }: Where): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once('error', reject);
-  server.listen(where, resolve);
+  // Without a host Node listens on `::`, or on 0.0.0.0 where the kernel has no IPv6.
+  const { host, ...rest } = where;
+  server.listen(host === '::' ? rest : where, resolve);
   try {
     await promise;
   } catch (error) {

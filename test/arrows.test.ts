@@ -25,7 +25,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   metrics: NODE_ONLY,
   db: ['postgres', 'config', 'db_arrays', 'db_losses', 'db_settings', 'db_values'],
   db_arrays: NODE_ONLY,
-  db_losses: ['postgres'],
+  db_losses: ['postgres', 'fault'],
   db_settings: NODE_ONLY,
   db_values: NODE_ONLY,
   store: [

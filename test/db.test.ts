@@ -1,11 +1,19 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net';
+import { mkdtemp, rm } from 'node:fs/promises';
+import {
+  type AddressInfo,
+  createServer,
+  connect as dial,
+  type ListenOptions,
+  type Socket,
+} from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import t from 'tap';
-import { bytesArgument, connect, type Db, isAway } from '../src/db.ts';
+import t, { type Test } from 'tap';
+import { bytesArgument, connect, type Db, isAway, listen } from '../src/db.ts';
 import { createLog } from '../src/log.ts';
 import { connectRunner } from '../src/queue/delivery_runner.ts';
 import { freshDatabase } from './support/database.ts';
@@ -140,6 +148,73 @@ t.test('a server that takes a connection and is silent is away for a runner, too
   t.ok(isAway(failed), String(failed));
   t.notOk(isAway(new Error('the Connection terminated as it should')));
 });
+
+/** Leads what connects there to the database. */
+async function leadFrom(t: Test, where: ListenOptions, url: string): Promise<AddressInfo> {
+  const server = new URL(url);
+  const open = new Set<Socket>();
+  const door = createServer((client) => {
+    const behind = dial(Number(server.port), server.hostname);
+    client.pipe(behind).pipe(client);
+    for (const each of [client, behind]) {
+      open.add(each);
+      each.on('error', () => {});
+    }
+  });
+  door.listen(where);
+  await once(door, 'listening');
+  t.teardown(() => {
+    for (const each of open) each.destroy();
+    door.close();
+  });
+  return door.address() as AddressInfo;
+}
+
+const unlessItWaits = <T>(work: Promise<T>): Promise<T> =>
+  Promise.race([
+    work,
+    wait(60_000, null, { ref: false }).then(() => Promise.reject(new Error('it waits'))),
+  ]);
+
+t.test('an address may be a folder of a socket, or of IPv6', async (t) => {
+  const { name, urls } = await freshDatabase(t);
+  // The path of a socket has at most 107 bytes.
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-socket-'));
+  t.teardown(() => rm(folder, { recursive: true }));
+  for (const port of [5432, 5433])
+    await leadFrom(t, { path: join(folder, `.s.PGSQL.${port}`) }, urls.owner);
+  const encoded = encodeURIComponent(folder);
+  const hosts = [encoded, encoded.replaceAll('%2F', '%2f'), `${encoded}:5433`];
+  if (await hasIPv6())
+    hosts.push(`[::1]:${(await leadFrom(t, { host: '::1', port: 0 }, urls.owner)).port}`);
+  const { username, password } = new URL(urls.owner);
+  for (const host of hosts) {
+    const url = `postgres://${username}:${password}@${host}/${name}`;
+    const asked = async (of: Db) => (await of`select current_database() as name`)[0]!['name'];
+    const db = connect(url, { name: 'test', max: 1 });
+    t.teardown(() => db.end({ timeout: 0 }));
+    t.equal(await unlessItWaits(asked(db)), name, host);
+    const listening = listen(db, {}, { onFault: (error) => t.fail(String(error)) });
+    t.teardown(() => listening.close());
+    t.equal(await unlessItWaits(asked(listening.db)), name, `${host}, the one that listens`);
+    const runner = connectRunner(url, 'test', log, 1);
+    t.teardown(() => runner.end());
+    const { rows } = await runner.query('select current_database() as name');
+    t.equal(rows[0].name, name, `${host}, the runner`);
+  }
+});
+
+async function hasIPv6(): Promise<boolean> {
+  const server = createServer().listen(0, '::1');
+  try {
+    await once(server, 'listening');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    server.close();
+  }
+}
 
 t.test('an address that no network leads to is as a server that is away', async (t) => {
   for (const tls of [false, { rejectUnauthorized: false }] as const) {

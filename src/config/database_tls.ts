@@ -7,9 +7,10 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity } from 'node:tls';
 import { type Config, isLoopback } from '../config.ts';
+import { isSocketFolder, leaveOutWithoutEffect, tlsModeOf } from './database_url.ts';
 
 export type DatabaseAddress = {
-  /** without sslmode, ssl and sslrootcert */
+  /** without sslmode, ssl, sslrootcert and what changes nothing */
   readonly url: string;
   readonly tls:
     | false
@@ -19,6 +20,8 @@ export type DatabaseAddress = {
 };
 
 const WITHOUT_TLS = new Set(['disable', 'false']);
+/** The value of sslrootcert for the authorities that Node knows. */
+const SYSTEM = 'system';
 const CHECKED = new Set(['verify-full', 'verify-ca']);
 
 export function databaseAddress(
@@ -37,10 +40,13 @@ function withTlsOptions(
 ): DatabaseAddress {
   const parsed = new URL(url);
   const mode = config.database_tls === 'auto' ? modeOf(parsed) : config.database_tls;
+  const root = parsed.searchParams.get('sslrootcert');
   for (const name of ['sslmode', 'ssl', 'sslrootcert']) parsed.searchParams.delete(name);
+  leaveOutWithoutEffect(parsed);
   if (WITHOUT_TLS.has(mode)) return { url: parsed.href, tls: false };
-  const ca = config.database_ca_file ? readFileSync(config.database_ca_file, 'utf8') : null;
-  const rejectUnauthorized = ca !== null || CHECKED.has(mode);
+  const file = config.database_ca_file ?? (root === SYSTEM ? null : root);
+  const ca = file ? readFileSync(file, 'utf8') : null;
+  const rejectUnauthorized = ca !== null || root === SYSTEM || CHECKED.has(mode);
   return {
     url: parsed.href,
     tls: { rejectUnauthorized, ...(ca ? { ca } : {}), ...checkOfAddress(parsed.hostname) },
@@ -58,12 +64,10 @@ function checkOfAddress(hostname: string): Pick<ConnectionOptions, 'checkServerI
 }
 
 function modeOf(url: URL): string {
-  const mode = url.searchParams.get('sslmode') ?? url.searchParams.get('ssl');
-  if (mode) return mode === 'true' ? 'require' : mode;
-  return isOnThisMachine(url) ? 'disable' : 'require';
+  const has_root = url.searchParams.has('sslrootcert');
+  return tlsModeOf(url) ?? (isOnThisMachine(url) && !has_root ? 'disable' : 'require');
 }
 
-/** The folder of a local socket is percent-encoded where the host would be. */
 export function isOnThisMachine({ hostname }: URL): boolean {
-  return isLoopback(hostname) || hostname === '' || hostname.startsWith('%2F');
+  return isLoopback(hostname) || hostname === '' || isSocketFolder(hostname);
 }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import * as v from 'valibot';
 import { isKeyName, LOG_KEY, parseKey, type VerifierKey, WITNESS_KEY } from '../proof/note.ts';
+import { refusalOf } from './database_url.ts';
 
 export const text = (pattern: RegExp, message: string) =>
   v.pipe(v.string(), v.regex(pattern, message));
@@ -80,6 +81,10 @@ export const postgresUrl = v.pipe(
     if (!URL.canParse(word)) return false;
     return ['postgres:', 'postgresql:'].includes(new URL(word).protocol);
   }, 'must be an address such as postgres://user:password@host:5432/database'),
+  v.check(
+    (word) => !URL.canParse(word) || refusalOf(word) === null,
+    ({ input }) => refusalOf(input)!,
+  ),
 );
 
 /** 32 bytes as 64 hex digits or as base64: the two forms that hosting platforms generate. */

@@ -20,13 +20,19 @@ export async function localSecrets(state_dir: string): Promise<LocalSecrets> {
   const path = pathIn(state_dir);
   const found = await read(path);
   if (found) return found;
-  const made = `${path}.${process.pid}`;
-  await writeFile(made, `${JSON.stringify(make(), null, 2)}\n`, { mode: 0o600, flag: 'wx' });
-  // If two processes start at the same time, the first one's secrets stay: unlike rename, link never replaces a file.
-  await link(made, path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EEXIST') throw error;
-  });
-  await rm(made);
+  // No name that a killed process can have left: in a container, each start has the same PID.
+  const made = `${path}.${randomBytes(8).toString('hex')}`;
+  try {
+    await writeFile(made, `${JSON.stringify(make(), null, 2)}\n`, {
+      ...{ mode: 0o600, flag: 'wx', flush: true },
+    });
+    // If two processes start at the same time, the first one's secrets stay: unlike rename, link never replaces a file.
+    await link(made, path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+  } finally {
+    await rm(made, { force: true });
+  }
   return (await read(path))!;
 }
 

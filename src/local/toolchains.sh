@@ -11,6 +11,7 @@
 set -u
 
 here=$(dirname "$0")
+. "$here/as_root.sh"
 only=${1-}
 chosen=$(printf %s ${RUNLEDGER_LANGUAGES-})
 
@@ -37,13 +38,7 @@ done < "$here/../languages/common/packages.txt"
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 [ -n "$missing$optional" ] || exit 0
 
-as_root=
-if [ "$(id -u)" = 0 ]; then
-  as_root=env
-elif sudo -n true 2>/dev/null; then
-  as_root='sudo -n'
-fi
-if [ "$only" = languages ] || [ -z "$as_root" ] || ! command -v apt-get >/dev/null 2>&1; then
+if [ "$only" = languages ] || ! may_be_root || ! command -v apt-get >/dev/null 2>&1; then
   case $only in
     compiler) missing= ;;
     languages) [ "$without" ] || missing= ;;
@@ -55,7 +50,7 @@ fi
 
 # A fresh machine updates itself in its first minutes. The lock is held until that has ended.
 apt() {
-  $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1
+  as_root LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1
 }
 reason() {
   grep -m1 '^E:' "$log" || tail -n 1 "$log"

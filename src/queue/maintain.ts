@@ -71,6 +71,8 @@ export function choresOf(options: {
     {
       name: 'partitions',
       every_ms: 60 * MINUTE,
+      // A platform may never let a process run for so long.
+      at_once: true,
       run: (db) => db`select runledger.ensure_partitions()`,
     },
   ];

@@ -1,6 +1,6 @@
 /** A folder of backups that are named by their time, of which the newest stay: for a timer, which cannot choose names. */
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { Db } from '../db.ts';
 import { type BackedUp, backUp } from './backup.ts';
 
@@ -20,7 +20,9 @@ export async function backUpInto(
   const path = join(folder, `runledger-${time}.backup`);
   const done = await backUp(db, path);
   const names = (await readdir(folder)).sort();
-  const removed = names.filter((name) => NAMED.test(name)).slice(0, -keep);
+  // The new one is the last, although the clock may have been ahead when another was made.
+  const others = names.filter((name) => NAMED.test(name) && name !== basename(path));
+  const removed = [...others, basename(path)].slice(0, -keep);
   for (const name of names.filter((name) => UNFINISHED.test(name)))
     if ((await stat(join(folder, name))).mtimeMs < now.getTime() - UNFINISHED_MS)
       removed.push(name);

@@ -12,6 +12,13 @@ import { RERUNS_OF } from './reruns.ts';
 import { withRetries } from './retries.ts';
 import { type Place, placeOf, readTiles } from './tree.ts';
 
+/** By the clock of the database, which has the times of the events. */
+export async function timeBefore(db: Db, age_ms: number): Promise<Date> {
+  const [row] = await db<{ at: Date }[]>`
+    select runledger.clock() - make_interval(secs => ${age_ms / 1000}::double precision) as at`;
+  return row!.at;
+}
+
 /** Removes what users sent and received, of submissions that ended before the time. The log stays complete. */
 export async function purgePayloads(
   db: Db,

@@ -209,6 +209,19 @@ t.test('purge, forget and detach print what they did, or why they did not', asyn
   });
 });
 
+t.test('purge counts from the clock of the database', async (t) => {
+  const { w, run } = await scene(t);
+  const day_ms = 86_400_000;
+  const now = new Date(Date.now() + 2 * day_ms);
+  await w.clock.set(now);
+  const { stdout } = await run('purge', '--older-than', '1d', '--json');
+  t.same(JSON.parse(stdout), {
+    ended_before: new Date(now.getTime() - day_ms).toISOString(),
+    submissions: 1,
+    test_sets: 0,
+  });
+});
+
 t.test('a file that is not a head exits 2', async (t) => {
   const { run, head } = await scene(t);
   t.match(await run('verify', '--head', head), { status: 2, stderr: /no such file/ });

@@ -101,6 +101,48 @@ t.test('values have units', async (t) => {
   t.equal(config.slots, null, 'empty counts as not set');
 });
 
+t.test('parameters of an address are obeyed, left out or refused by name', async (t) => {
+  const problems = (parameters: string, more = {}) => {
+    const DATABASE_URL = `postgres://u:hidden@host.test/db?${parameters}`;
+    try {
+      loadConfig({ DATABASE_URL, ...more });
+      return [];
+    } catch (error) {
+      return (error as ConfigError).problems;
+    }
+  };
+  for (const fine of [
+    'sslmode=disable&application_name=x',
+    'sslmode=require&channel_binding=prefer&gssencmode=disable&target_session_attrs=any',
+    'ssl=true&uselibpqcompat=true&keepalives=1',
+    'ssl=false',
+    'sslmode=verify-ca&sslrootcert=/etc/ca.pem',
+  ])
+    t.same(problems(fine), [], fine);
+  const refused = {
+    'sslmode=prefer': /sslmode=prefer.*: use sslmode=require, or sslmode=disable if the network is/,
+    'sslmode=allow': /sslmode=allow /,
+    'sslmode=verify_full': /sslmode=verify_full /,
+    'ssl=perhaps': /ssl=perhaps /,
+    'sslmode=require&channel_binding=require':
+      /channel_binding=require .*: use sslmode=verify-full/,
+    'gssencmode=require': /gssencmode=require .*: leave it out/,
+    'host=/run/postgresql': /host .*: write it before the question mark/,
+    'password=hidden': /password .*: write it before the question mark/,
+    'sslcert=/etc/own.pem': /sslcert .*: use a password/,
+    'passfile=/etc/pass': /passfile .*: write/,
+    'sslcrl=/etc/crl': /sslcrl .*: leave it out/,
+  };
+  for (const [parameters, line] of Object.entries(refused)) {
+    const found = problems(parameters);
+    t.equal(found.length, 1, parameters);
+    t.match(found[0], line);
+    t.match(found[0], /^DATABASE_URL: /);
+    t.notMatch(found[0], /hidden/);
+  }
+  t.same(problems('sslmode=prefer', { RUNLEDGER_DATABASE_TLS: 'require' }), [], 'it is not read');
+});
+
 t.test('keys are accepted in the forms that platforms generate', async (t) => {
   const bytes = Buffer.alloc(32, 7);
   for (const form of [bytes.toString('hex'), bytes.toString('base64')]) {

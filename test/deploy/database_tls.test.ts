@@ -6,11 +6,13 @@ import t from 'tap';
 import { databaseAddress } from '../../src/config/database_tls.ts';
 import { loadConfig } from '../../src/config.ts';
 import { connect } from '../../src/db.ts';
+import { faultLine } from '../../src/fault.ts';
 import { runledger } from '../cli/command_line.ts';
-import { type OwnServer, ownServer } from '../support/database.ts';
+import { freshDatabase, type OwnServer, ownServer } from '../support/database.ts';
 import { issue, makeAuthority } from '../webhooks/certificate.ts';
 
 const authority = makeAuthority();
+const KEY = 'a'.repeat(64);
 
 /** Like a hosted database: the certificate is signed by an unknown authority, and clear text is rejected. */
 async function requireTls(server: OwnServer): Promise<void> {
@@ -50,7 +52,8 @@ t.test('a database that requires TLS', async (t) => {
   const server = await ownServer(t);
   await requireTls(server);
   const { url } = server;
-  const ca = join(t.testdir(), 'ca.pem');
+  const folder = t.testdir();
+  const ca = join(folder, 'ca.pem');
   writeFileSync(ca, authority.pem);
 
   await t.rejects(tlsIn(url), { code: '28000' }, 'it rejects clear text');
@@ -61,10 +64,16 @@ t.test('a database that requires TLS', async (t) => {
     true,
   );
 
-  const stranger = join(t.testdir(), 'stranger.pem');
+  const stranger = join(folder, 'stranger.pem');
   writeFileSync(stranger, makeAuthority('a stranger').pem);
   const checked = { RUNLEDGER_DATABASE_TLS: 'require', RUNLEDGER_DATABASE_CA_FILE: stranger };
   await t.rejects(tlsIn(url, checked), Error, 'a configured authority is checked');
+
+  const rooted = (file: string) => tlsIn(`${url}?sslmode=require&sslrootcert=${file}`);
+  t.equal(await rooted(ca), true, 'an authority in the address');
+  await t.rejects(rooted(stranger), Error, 'it is checked, too');
+  await t.rejects(rooted('system'), /self.signed|unable to (get|verify)/);
+  t.equal(await tlsIn(`${url}?sslrootcert=${ca}`), true, 'it asks for TLS');
 
   // Migrations also use graphile-worker's own client.
   const migrated = await runledger(['migrate'], { DATABASE_URL: `${url}?sslmode=require` });
@@ -74,4 +83,30 @@ t.test('a database that requires TLS', async (t) => {
     RUNLEDGER_LANGUAGES: 'python',
   });
   t.match(stdout, /database .*, TLS, no pooler$/m);
+});
+
+t.test('a database without TLS', async (t) => {
+  const { url } = await freshDatabase(t);
+  const line =
+    'the server has no TLS: use sslmode=disable in DATABASE_URL, or RUNLEDGER_DATABASE_TLS=disable, if the network is trusted';
+  const env = { DATABASE_URL: `${url}?sslmode=require`, RUNLEDGER_LANGUAGES: 'python' };
+  // All statements fail, and not only the first.
+  const db = connect(databaseAddress(loadConfig({}), env.DATABASE_URL), { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 0 }));
+  const failing = [1, 2, 3].map(() => db`select 1`.catch((error: unknown) => faultLine(error)));
+  t.same(await Promise.all(failing), [line, line, line]);
+  const migrated = await runledger(['migrate'], env);
+  t.equal(migrated.status, 1);
+  t.equal(migrated.stderr.trim(), line);
+  for (const process of ['web', 'worker'] as const) {
+    const { status, stdout } = await runledger([process], { ...env, RUNLEDGER_DIGEST_KEY: KEY });
+    t.equal(status, 1, process);
+    const { reason, remedy } = JSON.parse(stdout.trim().split('\n').at(-1)!);
+    t.equal(`${reason}: ${remedy}`, line, process);
+  }
+  const { stdout } = await runledger(['doctor', '--only', 'service'], env);
+  t.match(stdout, /database +the server has no TLS$/m);
+  t.equal(await tlsIn(`${url}?sslmode=disable`), false);
+  const without_effect = 'gssencmode=prefer&channel_binding=disable&target_session_attrs=any';
+  t.equal(await tlsIn(`${url}?sslmode=disable&${without_effect}`), false);
 });

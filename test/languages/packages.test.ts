@@ -1,6 +1,6 @@
 /** The packages that `src/local/toolchains.sh` installs: those of the languages that are on, and the launcher's. */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 
@@ -59,4 +59,34 @@ t.test('those of other languages where they are on', async (t) => {
   const said = installer(t, BASE, 'javascript, c,python');
   t.match(said, /will not run: python c;/, 'JavaScript needs none');
   t.match(said, /apt-get install gcc python3 \(/, 'one package once');
+});
+
+t.test('a network that is reached through a proxy is so for apt as root, too', async (t) => {
+  const bin = join(t.testdir(), 'bin');
+  mkdirSync(bin);
+  const seen = join(bin, 'seen');
+  const commands = {
+    id: 'echo 1000',
+    // As sudo does, it lets no variable through.
+    sudo: 'shift; exec env -i PATH="$PATH" "$@"',
+    'apt-get': `echo "$http_proxy|$https_proxy|$no_proxy" >>${seen}`,
+    'apt-cache': 'true',
+  };
+  for (const [name, body] of Object.entries(commands))
+    writeFileSync(join(bin, name), `#!/bin/sh\n${body}\n`, { mode: 0o755 });
+  for (const name of ['dirname', 'env', 'true', 'mktemp', 'rm', 'grep', 'tail'])
+    symlinkSync(`/usr/bin/${name}`, join(bin, name));
+  const proxies = { http_proxy: 'http://a:1', https_proxy: 'http://b:2', no_proxy: 'c, d' };
+  for (const script of [SCRIPT, join(ROOT, 'test/support/install_browser.sh')]) {
+    for (const [env, line] of [
+      [proxies, 'http://a:1|http://b:2|c, d'],
+      [{}, '||'],
+    ] as const) {
+      const { status } = spawnSync('/bin/sh', [script], { env: { PATH: bin, ...env } });
+      t.equal(status, 0);
+      const lines = readFileSync(seen, 'utf8').trim().split('\n');
+      t.same([...new Set(lines)], [line], script);
+      rmSync(seen);
+    }
+  }
 });

@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -14,6 +14,15 @@ t.test('only secrets that are damaged are to be restored from a copy', async (t)
   writeFileSync(path, readFileSync(path, 'utf8').slice(0, 40));
   const line = await localSecrets(folder).catch(faultLine);
   t.match(line, /secrets\.json is damaged: .*: restore it from a copy$/);
+});
+
+t.test('what a start that was killed has left does not stop the next one', async (t) => {
+  const folder = t.testdir();
+  const left = `secrets.json.${process.pid}`;
+  writeFileSync(join(folder, left), '');
+  const [one, other] = await Promise.all([localSecrets(folder), localSecrets(folder)]);
+  t.same(one, other);
+  t.same(readdirSync(folder), ['secrets.json', left]);
 });
 
 t.test(

@@ -1,7 +1,9 @@
 /** Chores of web processes that have no test of their own elsewhere. */
 import t from 'tap';
-import { choresOf } from '../../src/queue/maintain.ts';
+import { createLog } from '../../src/log.ts';
+import { choresOf, startMaintenance } from '../../src/queue/maintain.ts';
 import { submission, world } from '../store/world.ts';
+import { until } from '../support/eventually.ts';
 
 t.test('all idempotency keys that are due are removed in one round', async (t) => {
   const w = await world(t);
@@ -28,4 +30,18 @@ t.test('the rounds of waiting jobs move with their base', async (t) => {
   const jobs = await w.db`select priority from graphile_worker.jobs`;
   t.match(jobs, [{ priority: -19_999 }], 'it was the first');
   t.match(await rebase(), [{ moved: '0' }]);
+});
+
+t.test('the partitions of the next months are made at the start', async (t) => {
+  const w = await world(t);
+  const partitions = () => w.db<{ name: string }[]>`
+    select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'runledger.events'::regclass`;
+  const before = await partitions();
+  await w.clock.advance(32 * 86_400_000);
+  const chores = choresOf({ pending_max_age_ms: 1_000, seal: null });
+  const log = createLog({ level: 'fatal', process: 'test', to: 'stderr' });
+  const maintenance = startMaintenance(w.web, chores, log);
+  t.teardown(() => maintenance.stop());
+  await until(async () => (await partitions()).length > before.length);
 });

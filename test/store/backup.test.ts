@@ -1,8 +1,8 @@
 /** A backup, taken while the service runs, and what is restored from it. */
 import { createHash } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
@@ -240,6 +240,21 @@ t.test('a folder keeps the newest backups, and everything that is none of its ow
   ]);
   const { urls } = await emptyDatabase(t);
   t.ok((await restore(urls.owner, third.path)).tables > 30);
+});
+
+t.test('a backup that was just made stays, whatever the time in the names of others', async (t) => {
+  const backups = join(folder, 'ahead');
+  await mkdir(backups);
+  // A clock was ahead.
+  const ahead = [1, 2].map((day) => `runledger-2031010${day}T020000Z.backup`);
+  for (const name of ahead) await writeFile(join(backups, name), '');
+  const at = (time: string, keep: number) =>
+    backUpInto(w.db, backups, { keep, now: new Date(`${time}:00Z`) });
+  const { path, removed } = await at('2026-03-01T02:00', 2);
+  t.same(removed, [ahead[0]]);
+  const last = await at('2026-03-02T02:00', 1);
+  t.same(last.removed, [basename(path), ahead[1]]);
+  t.same(await readdir(backups), [basename(last.path)]);
 });
 
 t.test('no write waits for a backup, and it has all of one moment', async (t) => {

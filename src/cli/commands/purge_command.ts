@@ -1,6 +1,6 @@
 import { durationMs } from '../../config/parsers.ts';
 import { operatorName } from '../../local/operator.ts';
-import { purgePayloads, purgeTestSets } from '../../store/retention.ts';
+import { purgePayloads, purgeTestSets, timeBefore } from '../../store/retention.ts';
 import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
 
 const DAY_MS = 86_400_000;
@@ -17,8 +17,8 @@ export const command: Command = {
     const older_than_ms = durationMs(optionText(context, 'older-than'));
     if (older_than_ms === null || older_than_ms < DAY_MS)
       throw new UsageError('--older-than must be a time of at least 1d, such as 90d');
-    const ended_before = new Date(Date.now() - older_than_ms);
     const db = await context.database();
+    const ended_before = await timeBefore(db, older_than_ms);
     const submissions = await purgePayloads(db, ended_before, operatorName());
     const test_sets = await purgeTestSets(db, ended_before, operatorName());
     const before = ended_before.toISOString();

@@ -1,0 +1,48 @@
+/** Where a process listens, on a kernel without IPv6. */
+// needs: c
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+/** What such a kernel answers. */
+const WITHOUT_IPV6 = `
+  #define _GNU_SOURCE
+  #include <dlfcn.h>
+  #include <errno.h>
+  #include <sys/socket.h>
+  int socket(int family, int type, int protocol) {
+    if (family == AF_INET6) {
+      errno = EAFNOSUPPORT;
+      return -1;
+    }
+    return ((int (*)(int, int, int))dlsym(RTLD_NEXT, "socket"))(family, type, protocol);
+  }
+`;
+
+const LISTENING = `
+  import { createServer } from 'node:net';
+  import { listenHost, loadConfig } from './src/config.ts';
+  import { listenOn } from './src/listen.ts';
+  const server = createServer();
+  await listenOn(server, { host: listenHost(loadConfig()), port: 0, remedy: 'none' });
+  console.log(server.address().address);
+  server.close();
+`;
+
+t.test('without HOST it listens on all addresses that the kernel has', async (t) => {
+  const folder = t.testdir();
+  const [source, library] = [join(folder, 'no_ipv6.c'), join(folder, 'no_ipv6.so')];
+  writeFileSync(source, WITHOUT_IPV6);
+  execFileSync('cc', ['-shared', '-fPIC', '-o', library, source, '-ldl']);
+  const listening = (env: Record<string, string>) =>
+    execFileSync(process.execPath, ['--input-type=module', '-e', LISTENING], {
+      cwd: ROOT,
+      env: { RUNLEDGER_TLS: 'proxy', ...env },
+      encoding: 'utf8',
+    }).trim();
+  t.equal(listening({ LD_PRELOAD: library }), '0.0.0.0');
+  t.equal(listening({ HOST: '127.0.0.1' }), '127.0.0.1');
+});
