@@ -86,7 +86,11 @@ export function leaveOutWithoutEffect({ searchParams }: URL): void {
     if (isWithoutEffect(name, value)) searchParams.delete(name);
 }
 
-const TLS_MODES = ['disable', 'false', 'require', 'true', 'no-verify', 'verify-ca', 'verify-full'];
+/** `prefer` and `allow` count as `require`: otherwise the network would decide whether there is TLS. */
+const TLS_MODES = [
+  ...['disable', 'false', 'require', 'true', 'prefer', 'allow', 'no-verify'],
+  ...['verify-ca', 'verify-full'],
+];
 
 /** Null: the address says nothing of TLS. */
 export const tlsModeOf = ({ searchParams }: URL): string | null =>
