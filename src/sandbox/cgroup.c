@@ -96,7 +96,8 @@ static bool lock_instance(unsigned number, bool make, int *directories) {
   for (unsigned h = 0; locked && h < layout.hierarchies; h++) {
     snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], number);
     if (make) mkdir(path, 0755);
-    directories[h] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* Without groups the base is /tmp, where anybody can make a link of this name to a folder of others. */
+    directories[h] = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     /* For a sweep, the instance may exist in only some of the hierarchies. */
     locked = directories[h] < 0 ? !make : lock_directory(&directories[h], path);
     found = found || directories[h] >= 0;
@@ -122,8 +123,8 @@ static void leave_instance(unsigned number, int *directories) {
 /* Locks a directory. Its last owner may have removed it just before: then the path is another directory, or none. */
 static bool lock_directory(int *directory, const char *path) {
   struct stat locked, named;
-  if (!flock(*directory, LOCK_EX | LOCK_NB) && !fstat(*directory, &locked) && !stat(path, &named) &&
-      locked.st_ino == named.st_ino && locked.st_uid == geteuid())
+  if (!flock(*directory, LOCK_EX | LOCK_NB) && !fstat(*directory, &locked) && !lstat(path, &named) &&
+      locked.st_dev == named.st_dev && locked.st_ino == named.st_ino && locked.st_uid == geteuid())
     return true;
   close(*directory);
   *directory = -1;
