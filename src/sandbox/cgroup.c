@@ -172,11 +172,11 @@ static bool empty_group(int directory) {
   if (read_text(directory, "cgroup.procs", list, sizeof list) <= 0) return true;
   /* v2 kills in one step, including processes whose user the launcher may not signal. */
   if (write_text(directory, "cgroup.kill", "1")) return false;
-  for (char *line = list; *line;) {
-    char *end;
+  for (char *line = list, *end; *line; line = end + 1) {
     long pid = strtol(line, &end, 10);
+    /* The kernel writes a newline behind each number: without it, this one was cut off. */
+    if (*end != '\n') break;
     if (pid > 1 && pid != getpid()) kill((pid_t)pid, SIGKILL);
-    line = *end ? end + 1 : end;
   }
   return false;
 }

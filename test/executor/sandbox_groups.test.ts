@@ -1,0 +1,76 @@
+/** The launcher's groups below one of the test's own (v1: those of the memory hierarchy): it is crowded, or it is full. */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import t from 'tap';
+import { LAUNCHER, withSandbox } from './box.ts';
+import { within } from './processes.ts';
+
+const PYTHON = '/usr/bin/python3';
+const MARKS_AS_DELEGATED = 'import os, sys; os.setxattr(sys.argv[1], "trusted.delegate", b"1")';
+
+const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0 });
+const { kind, groups, degraded } = sandbox.isolation;
+await close();
+
+const group = join(dirname(groups), `test.${process.pid}`);
+const folder = await mkdtemp(join(tmpdir(), 'runledger-launcher-'));
+const launcher = join(folder, 'launcher');
+if (!degraded) {
+  mkdirSync(group);
+  t.teardown(() => within(60_000, isRemoved));
+  // Else the launcher of root takes the top.
+  if (kind === 'v2') execFileSync(PYTHON, ['-c', MARKS_AS_DELEGATED, group]);
+}
+t.teardown(() => rmSync(folder, { recursive: true }));
+writeFileSync(launcher, `#!/bin/sh\necho $$ > ${group}/cgroup.procs && exec ${LAUNCHER} "$@"\n`, {
+  mode: 0o755,
+});
+
+/** What was killed in a group may take a moment to end. */
+function isRemoved(): boolean {
+  for (const path of kind === 'v1' ? [group] : [join(group, 'runledger.worker'), group])
+    try {
+      rmdirSync(path);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') return false;
+    }
+  return true;
+}
+
+/**
+ * The first process of a process namespace. It fills a group with so many processes that the list of their numbers is cut
+ * off: each number has five digits and begins with a 2, and a process outside the group has the number 2.
+ */
+const FILLS_GROUP = `
+import os, signal, subprocess, sys
+group, launcher = sys.argv[1:]
+left = group + "/runledger.63/s0"
+os.makedirs(left)
+two = os.fork()
+if two == 0:
+    signal.pause()
+open("/proc/sys/kernel/ns_last_pid", "w").write("20000")
+filled, fills = os.pipe()
+if os.fork() == 0:
+    open(left + "/cgroup.procs", "w").write("0")
+    for _ in range(1500):
+        if os.fork() == 0:
+            signal.pause()
+    os.write(fills, b"x")
+    signal.pause()
+os.read(filled, 1)
+subprocess.run([launcher, "--probe"], stdout=subprocess.DEVNULL, check=True)
+print(two, os.path.exists(left), os.waitpid(two, os.WNOHANG))
+`;
+
+// v2 ends a group's processes without a list of them.
+const not_v1 = kind !== 'v1' && 'only with control groups v1';
+t.test('a launcher that sweeps a crowded group ends nothing outside it', { skip: not_v1 }, (t) => {
+  const inNamespace = ['--pid', '--fork', '--kill-child', '--mount-proc', PYTHON, '-c'];
+  const told = execFileSync('unshare', [...inNamespace, FILLS_GROUP, group, launcher]);
+  t.equal(told.toString(), '2 False (0, 0)\n');
+  t.end();
+});
