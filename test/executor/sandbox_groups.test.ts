@@ -5,7 +5,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t from 'tap';
-import { LAUNCHER, withSandbox } from './box.ts';
+import { LAUNCHER, MiB, shell, withSandbox } from './box.ts';
 import { within } from './processes.ts';
 
 const PYTHON = '/usr/bin/python3';
@@ -14,6 +14,7 @@ const MARKS_AS_DELEGATED = 'import os, sys; os.setxattr(sys.argv[1], "trusted.de
 const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0 });
 const { kind, groups, degraded } = sandbox.isolation;
 await close();
+const skip = degraded && 'this machine has no control groups';
 
 const group = join(dirname(groups), `test.${process.pid}`);
 const folder = await mkdtemp(join(tmpdir(), 'runledger-launcher-'));
@@ -74,3 +75,27 @@ t.test('a launcher that sweeps a crowded group ends nothing outside it', { skip:
   t.equal(told.toString(), '2 False (0, 0)\n');
   t.end();
 });
+
+const limitOf = (bytes: number) =>
+  writeFileSync(join(group, kind === 'v1' ? 'memory.limit_in_bytes' : 'memory.max'), `${bytes}`);
+const takes = (mib: number) => `${PYTHON} -c 'x = b"x" * (${mib} << 20)'`;
+
+t.test(
+  'who is killed for want of memory has exceeded its limit, or nothing',
+  { skip },
+  async (t) => {
+    const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0, launcher });
+    t.teardown(close);
+    limitOf(128 * MiB);
+    const run = (script: string, memory_bytes: number) =>
+      sandbox.run(shell(script, { limits: { memory_bytes } })).catch((error: Error) => error);
+    const no_room = { name: 'SandboxFault', kind: 'no_room', message: /out of memory/ };
+    for (let round = 0; round < 2; round++) {
+      t.match(await run(`exec ${takes(200)}`, 256 * MiB), no_room, 'the group around it is full');
+      t.match(await run(`${takes(200)}; echo`, 256 * MiB), no_room, 'and only its child is killed');
+      const own = await run(`exec ${takes(200)}`, 64 * MiB);
+      t.match(own, { signal: 9, oom_kills: 1 }, 'its own group is full');
+      t.match(await run(`exec ${takes(20)}`, 64 * MiB), { exit_code: 0, oom_kills: 0 });
+    }
+  },
+);
