@@ -3,7 +3,7 @@
 export type FaultKind =
   | 'launcher_lost'
   | 'rejected'
-  /** This machine lacks something for it: the disk is full, for example. */
+  /** The machine lacks something that it needs: room on the disk, memory, or a launcher. */
   | 'no_room'
   | 'cancelled'
   | 'deadline'
