@@ -3,7 +3,7 @@
 export type FaultKind =
   | 'launcher_lost'
   | 'rejected'
-  /** The machine lacks something that it needs: room on the disk, memory, or a launcher. */
+  /** The machine lacks something that it needs: room on the disk, memory, a process, or a launcher. */
   | 'no_room'
   | 'cancelled'
   | 'deadline'

@@ -26,6 +26,7 @@ struct slot {
   bool for_streams;
   enum slot_state state;
   unsigned failed_starts; /* in a row */
+  uint64_t start_again_us; /* not before then, because its process could not be forked */
   pid_t pid;
   int pidfd, control, memory, output_memory;
   const uint8_t *output;      /* the output pages */

@@ -1,12 +1,12 @@
-/** The launcher's groups below one of the test's own (v1: those of the memory hierarchy): it is crowded, or it is full. */
+/** The launcher's groups below one of the test's own (v1: of the memory and the pids hierarchy): it is crowded, or it is full. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import { LAUNCHER, MiB, shell, withSandbox } from './box.ts';
-import { within } from './processes.ts';
+import { childrenOf, within } from './processes.ts';
 
 const PYTHON = '/usr/bin/python3';
 const MARKS_AS_DELEGATED = 'import os, sys; os.setxattr(sys.argv[1], "trusted.delegate", b"1")';
@@ -17,22 +17,37 @@ await close();
 const skip = degraded && 'this machine has no control groups';
 
 const group = join(dirname(groups), `test.${process.pid}`);
+/** Where the number of processes is limited. */
+const crowd = kind === 'v1' ? join(pidsGroup(), `test.${process.pid}`) : group;
+/** Where the launcher begins; in v2 it makes its groups beside this one. */
+const entered = kind === 'v1' ? [group, crowd] : [join(group, 'runledger.worker')];
 const folder = await mkdtemp(join(tmpdir(), 'runledger-launcher-'));
 const launcher = join(folder, 'launcher');
 if (!degraded) {
-  mkdirSync(group);
+  for (const path of entered) mkdirSync(path, { recursive: true });
   t.teardown(() => within(60_000, isRemoved));
   // Else the launcher of root takes the top.
   if (kind === 'v2') execFileSync(PYTHON, ['-c', MARKS_AS_DELEGATED, group]);
 }
 t.teardown(() => rmSync(folder, { recursive: true }));
-writeFileSync(launcher, `#!/bin/sh\necho $$ > ${group}/cgroup.procs && exec ${LAUNCHER} "$@"\n`, {
-  mode: 0o755,
-});
+writeFileSync(
+  launcher,
+  `#!/bin/sh\nset -e\n${entered.map((path) => `echo $$ > ${path}/cgroup.procs\n`).join('')}exec ${LAUNCHER} "$@"\n`,
+  {
+    mode: 0o755,
+  },
+);
+
+/** v1: this process's. */
+function pidsGroup(): string {
+  const one = (file: string, line: RegExp) => line.exec(readFileSync(file, 'utf8'))![1]!;
+  const mounted = one('/proc/self/mountinfo', /^(?:\S+ ){4}(\S+) .* - cgroup .*\bpids\b/m);
+  return join(mounted, one('/proc/self/cgroup', /:pids:(.*)/));
+}
 
 /** What was killed in a group may take a moment to end. */
 function isRemoved(): boolean {
-  for (const path of kind === 'v1' ? [group] : [join(group, 'runledger.worker'), group])
+  for (const path of [...entered, group])
     try {
       rmdirSync(path);
     } catch (error) {
@@ -97,5 +112,38 @@ t.test(
       t.match(own, { signal: 9, oom_kills: 1 }, 'its own group is full');
       t.match(await run(`exec ${takes(20)}`, 64 * MiB), { exit_code: 0, oom_kills: 0 });
     }
+  },
+);
+
+t.test(
+  'a machine without room for a process is waited for, and blamed on nobody',
+  { skip },
+  async (t) => {
+    const said: string[] = [];
+    const { sandbox, close } = await withSandbox({
+      ...{ slots: 1, stream_slots: 0, launcher, zygote: null },
+      log: (line) => said.push(line),
+    });
+    t.teardown(close);
+    const most = (processes: number | 'max') =>
+      writeFileSync(join(crowd, 'pids.max'), `${processes}`);
+    t.teardown(() => most('max'));
+    const { pid } = sandbox.isolation;
+    const run = () => sandbox.run(shell('exit 9')).catch((error: Error) => error);
+    t.match(await run(), { exit_code: 9 });
+    const [slot] = childrenOf(pid);
+    most(0);
+    // The process of the next run may be there already.
+    let how = await run();
+    while (!(how instanceof Error)) how = await run();
+    const no_room = { name: 'SandboxFault', kind: 'no_room', message: /temporarily unavailable/ };
+    t.match(how, no_room);
+    // The slot ended with it, and cannot be started either.
+    t.ok(await within(60_000, () => said.some((line) => /cannot start|fork a slot/.test(line))));
+    t.not(childrenOf(pid)[0], slot);
+    const next = run();
+    most('max');
+    t.match(await next, { exit_code: 9 });
+    t.equal(sandbox.isolation.pid, pid, 'the launcher is the same');
   },
 );
