@@ -38,6 +38,7 @@ export async function startBenchWorker(run: (code: string) => Promise<void>): Pr
           judged: null,
         };
       },
+      isReady: () => true,
       extendDeadline: () => {},
       close: async () => {},
     },

@@ -11,7 +11,8 @@
  *
  * A launcher that dies is replaced. Requests that were sent to it reject with SandboxFault, but only
  * after the next launcher has ended everything that the dead one left: a caller may start the same
- * program elsewhere, and it must not run twice. Requests that waited here go to the next launcher.
+ * program elsewhere, and it must not run twice. Requests that waited here go to the next launcher; where it cannot be started,
+ * they are rejected.
  *
  * A report is evidence about a program. A fault is a failure of the service, and never about the program.
  */
@@ -109,6 +110,11 @@ export class Sandbox {
     if (this.#isolation === null)
       throw new SandboxFault('launcher_lost', 'the launcher never started');
     return this.#isolation;
+  }
+
+  /** False while there is no launcher: requests wait for the next one. */
+  get connected(): boolean {
+    return this.#socket !== null;
   }
 
   /** The number of requests that were not sent yet. */
@@ -388,7 +394,10 @@ export class Sandbox {
       try {
         return await this.start();
       } catch (error) {
-        this.#options.log?.(`the launcher cannot be started: ${(error as Error).message}`);
+        const why = `the launcher cannot be started: ${(error as Error).message}`;
+        this.#options.log?.(why);
+        const waiting = this.#waiting.splice(0).flatMap(({ jobs }) => jobs);
+        for (const job of waiting) job.reject(new SandboxFault('no_room', why));
       }
     }
   }

@@ -3,6 +3,7 @@
 export type FaultKind =
   | 'launcher_lost'
   | 'rejected'
+  /** The machine lacks something that it needs: room on the disk, memory, a process, or a launcher. */
   | 'no_room'
   | 'cancelled'
   | 'deadline'
@@ -34,5 +35,6 @@ export function cancelled(signal?: AbortSignal): SandboxFault {
 
 export function faultOf(text: string): SandboxFault {
   if (text.startsWith('the deadline')) return new SandboxFault('deadline', text);
+  if (text.startsWith('no room')) return new SandboxFault('no_room', text);
   return text.startsWith('cancelled') ? cancelled() : new SandboxFault('rejected', text);
 }

@@ -78,6 +78,7 @@ export async function openExecutor(
     slots,
     isolation: sandbox.isolation,
     execute: (order, signal, onProgress) => executor.execute(order, signal, onProgress),
+    isReady: () => sandbox.connected,
     extendDeadline: (ms) => sandbox.extendDeadline(ms),
     async close() {
       // At the same time: closing the sandbox cuts off what the executor is still preparing.

@@ -260,7 +260,7 @@ async function untilReleased<T>(
 const NOT_RELEASED = 'the database does not let this execution be released: it is tried again';
 const REJECTED = 'the database rejected the result: the execution is released';
 const NO_ROOM =
-  'the disk of this worker is full: programs that need room wait; free some, or they run elsewhere';
+  'this worker has no room for a program (see the reason): those that need it wait, or run elsewhere';
 
 /** The reason in the log, and whether the execution failed rather than being interrupted. */
 function lossOf(error: unknown, cut: boolean): { reason: LossReason; failed: boolean } {

@@ -24,6 +24,8 @@ export type Executor = {
   readonly slots: number;
   readonly isolation: object;
   execute: Execute;
+  /** False: no program can start now. */
+  isReady(): boolean;
   /** Every run is killed after this time, unless it is extended again before. */
   extendDeadline(ms: number): void;
   close(): Promise<void>;
@@ -60,7 +62,7 @@ export async function startWorker(given: {
     prefetch_per_slot: PREFETCH_PER_SLOT,
     onFree: () => consumer.wake(),
   });
-  const health = createSandboxHealth(() => consumer.wake());
+  const health = createSandboxHealth(executor, () => consumer.wake());
   const memory = watchMemory({
     onShort: ({ available_bytes, least_bytes }) =>
       log.warn(
@@ -148,11 +150,14 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
 
 /** A worker whose sandbox fails fetches nothing for a while, or it would fail the whole queue. */
-function createSandboxHealth(onWorks: () => void) {
+function createSandboxHealth(executor: Executor, onWorks: () => void) {
   let failures = 0;
   let pause: NodeJS.Timeout | null = null;
-  return {
-    works: () => pause === null,
+  const health = {
+    works(): boolean {
+      if (!executor.isReady()) health.report(false);
+      return pause === null;
+    },
     report(works: boolean): void {
       if (works) failures = 0;
       if (works || pause !== null) return;
@@ -167,4 +172,5 @@ function createSandboxHealth(onWorks: () => void) {
       if (pause !== null) clearTimeout(pause);
     },
   };
+  return health;
 }

@@ -176,10 +176,10 @@ static void send_directory(const struct box *box) {
 
 /* v2: from here on, the memory of the program's process counts as the program's. v1: from box_start_clock() on. */
 pid_t box_fork_program(const struct box *box) {
-  if (box->group->kind == ISOLATION_V1) return (pid_t)must(fork(), "fork the program");
+  if (box->group->kind == ISOLATION_V1) return must_fork(fork(), "fork the program");
   struct clone_args arguments = {.flags = CLONE_INTO_CGROUP | CLONE_NEWCGROUP, .exit_signal = SIGCHLD,
                                  .cgroup = (uint64_t)box->group->run_group};
-  return (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone the program into its group");
+  return must_fork((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone the program into its group");
 }
 
 /*

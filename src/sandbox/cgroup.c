@@ -96,7 +96,8 @@ static bool lock_instance(unsigned number, bool make, int *directories) {
   for (unsigned h = 0; locked && h < layout.hierarchies; h++) {
     snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], number);
     if (make) mkdir(path, 0755);
-    directories[h] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* Without groups the base is /tmp, where anybody can make a link of this name to a folder of others. */
+    directories[h] = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     /* For a sweep, the instance may exist in only some of the hierarchies. */
     locked = directories[h] < 0 ? !make : lock_directory(&directories[h], path);
     found = found || directories[h] >= 0;
@@ -122,8 +123,8 @@ static void leave_instance(unsigned number, int *directories) {
 /* Locks a directory. Its last owner may have removed it just before: then the path is another directory, or none. */
 static bool lock_directory(int *directory, const char *path) {
   struct stat locked, named;
-  if (!flock(*directory, LOCK_EX | LOCK_NB) && !fstat(*directory, &locked) && !stat(path, &named) &&
-      locked.st_ino == named.st_ino && locked.st_uid == geteuid())
+  if (!flock(*directory, LOCK_EX | LOCK_NB) && !fstat(*directory, &locked) && !lstat(path, &named) &&
+      locked.st_dev == named.st_dev && locked.st_ino == named.st_ino && locked.st_uid == geteuid())
     return true;
   close(*directory);
   *directory = -1;
@@ -171,11 +172,11 @@ static bool empty_group(int directory) {
   if (read_text(directory, "cgroup.procs", list, sizeof list) <= 0) return true;
   /* v2 kills in one step, including processes whose user the launcher may not signal. */
   if (write_text(directory, "cgroup.kill", "1")) return false;
-  for (char *line = list; *line;) {
-    char *end;
+  for (char *line = list, *end; *line; line = end + 1) {
     long pid = strtol(line, &end, 10);
+    /* The kernel writes a newline behind each number: without it, this one was cut off. */
+    if (*end != '\n') break;
     if (pid > 1 && pid != getpid()) kill((pid_t)pid, SIGKILL);
-    line = *end ? end + 1 : end;
   }
   return false;
 }

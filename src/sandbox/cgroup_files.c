@@ -150,6 +150,7 @@ void group_read_memory(const struct group *group, struct counters *counters) {
 }
 
 uint64_t group_oom_kills(const struct group *group) { return read_counter(group->memory_events, "oom_kill"); }
+bool group_was_full(const struct group *group) { return read_counter(group->memory_events, "oom") > 0; }
 
 void group_read(const struct group *group, struct counters *counters) {
   group_read_memory(group, counters);

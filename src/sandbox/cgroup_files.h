@@ -64,8 +64,10 @@ uint64_t group_cpu_us(const struct group *group);
 void group_read(const struct group *group, struct counters *counters);
 /* Only memory_bytes and memory_peak_bytes. */
 void group_read_memory(const struct group *group, struct counters *counters);
-/* How many processes the kernel killed because the run group was full. */
+/* How many processes of the run group the kernel killed for want of memory: in the group, above it or in the machine. */
 uint64_t group_oom_kills(const struct group *group);
+/* v2: the run group had as much as its limit, and the kernel could take nothing back. */
+bool group_was_full(const struct group *group);
 /* Page cache that is charged to the run group: the kernel drops it before it ends a program for its memory limit. */
 uint64_t group_cache_bytes(const struct group *group);
 /* Private pages that are charged to the run group. */

@@ -110,7 +110,7 @@ void degraded_run(struct box *box, const int *sockets) {
   degraded_furnish(request);
   tasks_before = setup->identity.shares_uid ? same_user_tasks() : 0;
   const pid_t slot = getpid();
-  pid_t program = (pid_t)must(fork(), "fork the program");
+  pid_t program = must_fork(fork(), "fork the program");
   if (program == 0) run_program(slot, box->files);
   for (int i = 0; i < 3; i++) close(box->files[i]);
   shared->init_pid = program;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,4 +29,10 @@ void fail(const char *step, ...) {
 long must(long result, const char *step) {
   if (result == -1) fail("%s", step);
   return result;
+}
+
+pid_t must_fork(long pid, const char *step) {
+  const bool no_room = errno == EAGAIN || errno == ENOMEM || errno == EMFILE || errno == ENFILE;
+  if (pid < 0) fail("%s%s", no_room ? NO_ROOM : "", step);
+  return (pid_t)pid;
 }

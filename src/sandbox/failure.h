@@ -4,6 +4,7 @@
  */
 #ifndef RUNLEDGER_FAILURE_H
 #define RUNLEDGER_FAILURE_H
+#include <sys/types.h>
 
 /* Exit codes of the launcher itself. The client tells them apart. */
 enum { EXIT_BROKEN = 1, EXIT_USAGE = 2, EXIT_NO_ISOLATION = 3 };
@@ -18,5 +19,9 @@ extern struct failure *failure_sink;
 __attribute__((noreturn, format(printf, 1, 2))) void fail(const char *step, ...);
 /* Fails with the step's name if the call returned -1; otherwise returns its result. */
 long must(long result, const char *step);
+/* The same for a new process. Where the machine has no room for one, the step's name begins with NO_ROOM. */
+pid_t must_fork(long pid, const char *step);
+/* How a fault begins that is due to what the machine lacks. The client tells it apart. */
+#define NO_ROOM "no room: "
 
 #endif

@@ -279,7 +279,7 @@ static int check_all(void) {
   for (unsigned i = 0; i < slot_count; i++) {
     struct slot *slot = &slots[i];
     if (requests_deadline_passed() && slot->state == SLOT_BUSY) run_end(slot, ENDING_DEADLINE);
-    uint64_t look = slot->state == SLOT_DEAD ? (slot_revive(slot), now + 1000) : run_check(slot, now);
+    uint64_t look = slot->state == SLOT_DEAD ? slot_revive(slot) : run_check(slot, now);
     if (look < next) next = look;
   }
   if (next == UINT64_MAX) return -1;

@@ -29,6 +29,7 @@
 #include "answers.h"
 #include "array.h"
 #include "cgroup_files.h"
+#include "failure.h"
 #include "kernel_files.h"
 #include "message.h"
 #include "monotonic.h"
@@ -40,10 +41,13 @@ enum { REPORT_SIZE = 124 };
 static const uint64_t LITTLE_BYTES = 512 << 10;
 /* A forked run that is younger has copied little. Most are over by then, and the estimate costs 50 us. */
 enum { YOUNG_US = 5000 };
+/* So much less than its limit a full run group can show as its peak, for each processor: they charge it side by side. */
+static const uint64_t CHARGE_BYTES = 256 << 10;
 
 static void add_inherited(struct slot *slot, uint64_t own_bytes);
 static void note_peak(struct slot *slot);
-static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report);
+static bool fill_report(struct slot *slot, const struct saved *saved, uint8_t *report);
+static bool was_full(const struct slot *slot);
 
 /* v1's counters go on from run to run, so a run's share is a difference. */
 static uint64_t above(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
@@ -72,6 +76,7 @@ uint64_t run_cpu_us(const struct slot *slot) { return program_cpu_us(slot, group
  * peak starts again where there was cache.
  */
 static void note_memory(struct slot *slot, uint64_t now_bytes, uint64_t peak_bytes) {
+  if (peak_bytes > slot->kernel_peak_bytes) slot->kernel_peak_bytes = peak_bytes;
   if (peak_bytes <= slot->charged_peak_bytes) return;
   uint64_t cache = now_bytes <= LITTLE_BYTES ? 0 : group_cache_bytes(&slot->group);
   uint64_t own = above(peak_bytes, cache);
@@ -141,7 +146,8 @@ void run_peek(const struct slot *slot, uint32_t id, const uint8_t *numbers) {
 
 void run_report(struct slot *slot, const struct saved *saved) {
   uint8_t report[REPORT_SIZE] = {0};
-  fill_report(slot, saved, report);
+  if (!fill_report(slot, saved, report))
+    return answer_fault(slot->id, NO_ROOM "the machine is out of memory, and the kernel killed a program below its limit");
   struct buffer reason = {(uint8_t *)saved->reason, strlen(saved->reason), 0};
   const _Atomic uint64_t *kept = slot->shared->kept;
   uint8_t *output = (uint8_t *)slot->output, *left = output + LEFT_REGION * (size_t)OUTPUT_MAX;
@@ -168,7 +174,17 @@ static uint64_t end_in_pair_us(const struct slot *slot) {
   return end;
 }
 
-static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report) {
+/*
+ * The kernel counts a process as killed for memory also where the machine was full, or a group around the run group. A
+ * neighbour can cause that.
+ */
+static bool was_full(const struct slot *slot) {
+  if (slot->group.kind != ISOLATION_V1) return group_was_full(&slot->group);
+  return slot->kernel_peak_bytes + processors() * CHARGE_BYTES >= slot->request.limits.memory_bytes;
+}
+
+/* false: it says nothing about the program, because a process of it was killed while its group was not full. */
+static bool fill_report(struct slot *slot, const struct saved *saved, uint8_t *report) {
   struct shared *shared = slot->shared;
   struct counters now;
   group_read(&slot->group, &now);
@@ -214,4 +230,5 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   put_u32(report + 116, (uint32_t)shared->kept[1]);
   put_u32(report + 120, (uint32_t)shared->left);
   slot->before = now;
+  return !oom_kills || was_full(slot);
 }

@@ -85,7 +85,7 @@ static void begin(struct slot *slot, uint32_t id, const int *slot_side, unsigned
   slot->ending_us = slot->window_cpu_us = 0;
   slot->resting = false;
   slot->input_at = 0;
-  slot->memory_peak_bytes = slot->charged_peak_bytes = slot->awaiting_bytes = 0;
+  slot->memory_peak_bytes = slot->charged_peak_bytes = slot->kernel_peak_bytes = slot->awaiting_bytes = 0;
   slot->estimates = false;
   slot->inherited_bytes = UINT64_MAX; /* not known before the start */
   slot->more_input.used = 0;

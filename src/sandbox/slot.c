@@ -316,7 +316,7 @@ static pid_t clone_init(const struct slot_setup *setup, struct box *box, const s
   struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PIDFD,
                                  .pidfd = (uint64_t)(uintptr_t)pidfd, .exit_signal = SIGCHLD};
   must(setns(roots->profiles[profile_index(setup->options, box->request->profile)], CLONE_NEWNS), "enter the profile's root");
-  pid_t init = (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone init");
+  pid_t init = must_fork((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone init");
   if (init == 0) box_init(box);
   box->shared->init_pid = init;
   return init;

@@ -26,6 +26,7 @@ struct slot {
   bool for_streams;
   enum slot_state state;
   unsigned failed_starts; /* in a row */
+  uint64_t start_again_us; /* not before then, because its process could not be forked */
   pid_t pid;
   int pidfd, control, memory, output_memory;
   const uint8_t *output;      /* the output pages */
@@ -52,6 +53,7 @@ struct slot {
   int saver_pidfd, saved;            /* `saved`: the pipe of its result */
   struct counters before; /* v1: when the run before ended */
   uint64_t charged_peak_bytes; /* of the run group, noted so far, without page cache */
+  uint64_t kernel_peak_bytes;  /* of the run group, with page cache */
   uint64_t memory_peak_bytes;  /* with the inherited memory of that moment */
   uint64_t inherited_bytes;    /* as last estimated; never rises in a run */
   bool estimates;              /* the slot is estimating them */

@@ -34,6 +34,8 @@
 enum { MOST_FAILED_STARTS = 5 };
 /* The processes of a dead slot are gone within milliseconds. This is for a process that the kernel blocks. */
 enum { GONE_US = 3 * 1000 * 1000 };
+/* A slot that is dead: the next look at its processes; and the next start, if the machine had no room for its process. */
+enum { LOOK_US = 1000, START_AGAIN_US = 1000 * 1000 };
 
 struct slot slots[MAX_SLOTS];
 unsigned slot_count;
@@ -42,7 +44,7 @@ static const struct options *options;
 static int priority;
 
 static void map_output(struct slot *slot);
-static void slot_start(struct slot *slot);
+static bool slot_start(struct slot *slot);
 static struct slot_number number_of(const struct slot *slot);
 static void map_ids(const struct slot *slot);
 static void slot_became_idle(struct slot *slot);
@@ -71,7 +73,7 @@ void slots_start(const struct options *chosen, int worker_priority) {
     const struct slot_number number = number_of(slot);
     identity_choose(&slot->identity, &number, options->uid_base);
     if (!group_make(&slot->group, i)) fail("make a slot's control group");
-    slot_start(slot);
+    if (!slot_start(slot)) fail("fork a slot");
   }
 }
 
@@ -90,16 +92,15 @@ static struct slot_number number_of(const struct slot *slot) {
   return (struct slot_number){.kind = groups_kind(), .instance = groups_instance(), .slot = slot->number};
 }
 
-static void slot_start(struct slot *slot) {
+/* false: the machine has no room for another process, and nothing has changed. */
+static bool slot_start(struct slot *slot) {
   int ends[2];
   must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "make a slot's socket");
   slot->shared->failure = (struct failure){0};
   slot->shared->init_pid = 0;
-  slot->state = SLOT_STARTING;
-  slot->answered = true;
-  pid_t launcher_pid = getpid();
-  slot->pid = (pid_t)must(fork(), "fork a slot");
-  if (slot->pid == 0) {
+  pid_t launcher_pid = getpid(), pid = fork();
+  if (pid < 0) return close(ends[0]), close(ends[1]), false;
+  if (pid == 0) {
     struct slot_setup setup = {.options = options, .number = slot->number, .control = ends[1],
                                .memory = slot->memory, .output = slot->output_memory, .proc = -1, .priority = priority,
                                .launcher = launcher_pid, .group = &slot->group, .shared = slot->shared,
@@ -107,10 +108,14 @@ static void slot_start(struct slot *slot) {
     slot_main(&setup);
   }
   close(ends[1]);
+  slot->pid = pid;
+  slot->state = SLOT_STARTING;
+  slot->answered = true;
   slot->control = ends[0];
   slot->pidfd = (int)must((long)syscall(SYS_pidfd_open, slot->pid, 0), "watch a slot");
   poll_add(slot->control, EVENT_CONTROL, slot->number, EPOLLIN);
   poll_add(slot->pidfd, EVENT_DEATH, slot->number, EPOLLIN);
+  return true;
 }
 
 void slot_read_control(struct slot *slot) {
@@ -195,7 +200,8 @@ void slot_died(struct slot *slot) {
  * are the launcher's other children. (Where they have a user id of their own, the next slot ends them when it starts.) A
  * process that still exists after GONE_US is blocked in the kernel and executes nothing.
  */
-void slot_revive(struct slot *slot) {
+uint64_t slot_revive(struct slot *slot) {
+  if (slot->start_again_us > monotonic_us()) return slot->start_again_us;
   reap_orphans();
   bool empty = group_sweep(&slot->group);
   if (groups_kind() == ISOLATION_RLIMITS && slot->identity.shares_uid) empty = kill_children(is_own);
@@ -203,12 +209,14 @@ void slot_revive(struct slot *slot) {
     answer_fault(slot->id, "%s", slot->lost);
     *slot->lost = 0;
   }
-  if (!empty) return;
+  if (!empty) return monotonic_us() + LOOK_US;
   group_unmake(&slot->group);
   if (!group_make(&slot->group, slot->number)) fail("make a slot's control group again");
   slot->before = (struct counters){0};
   slot->run_group = 0;
-  slot_start(slot);
+  if (slot_start(slot)) return UINT64_MAX;
+  fprintf(stderr, "launcher: slot %u cannot start, and is tried again: %s\n", slot->number, strerror(errno));
+  return slot->start_again_us = monotonic_us() + START_AGAIN_US;
 }
 
 /* The processes of a dead slot are now the launcher's children. Otherwise the machine's first process might never reap them. */

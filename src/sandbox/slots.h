@@ -16,8 +16,8 @@ void slots_stop(void);
 void slot_read_control(struct slot *slot);
 /* Its pidfd is readable. */
 void slot_died(struct slot *slot);
-/* Starts a dead slot again once its group is empty. To be called repeatedly until then. */
-void slot_revive(struct slot *slot);
+/* Starts a dead slot again once its group is empty. Returns when to call it again, if it could not be started yet. */
+uint64_t slot_revive(struct slot *slot);
 
 /* An idle slot, or NULL. A slot whose interpreter is warm for `account` is preferred. */
 struct slot *slot_free(bool for_streams, const char *account);

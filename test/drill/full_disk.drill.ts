@@ -112,7 +112,7 @@ const WORKER: Drill = {
     const { status, json, text } = await trial.ask({ path: '/api/submit', body });
     assert.equal(status, 202, text);
     const path = `/api/result/${json.id}`;
-    const said = () => trial.lines.some((line) => line.includes('the disk of this worker is full'));
+    const said = () => trial.lines.some((line) => line.includes('this worker has no room'));
     assert.ok(await eventually(said), 'the log says so');
     assert.match((await trial.ask({ path })).text, /"status":"(pending|running)"/);
     await judgesOne(trial, PYTHON);

@@ -1,13 +1,16 @@
 /** Whatever dies or stops, at whatever step: nothing is left running, and the next run is right. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readlinkSync } from 'node:fs';
+import { readlinkSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
 import { type Sandbox, SandboxFault } from '../../src/executor/sandbox.ts';
 import { createLog } from '../../src/log.ts';
 import { openNeighbours } from '../../src/queue/neighbours.ts';
-import { shell, withSandbox } from './box.ts';
+import { LAUNCHER, shell, withSandbox } from './box.ts';
 import { childrenOf, isAlive, running, within } from './processes.ts';
 
 /** A launcher that takes longer to come is not waited for. */
@@ -191,6 +194,34 @@ t.test('what a dead launcher left is swept by the next', async (t) => {
     took_over = sandbox.isolation.groups === groups;
   }
   t.ok(took_over, 'it took over the groups, which were free');
+});
+
+t.test('what waits for a launcher that cannot be started is rejected', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-launcher-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const launcher = join(folder, 'launcher');
+  symlinkSync(LAUNCHER, launcher);
+  const said: string[] = [];
+  const { sandbox, close } = await withSandbox({
+    ...{ launcher, zygote: null },
+    log: (line) => said.push(line),
+  });
+  t.teardown(close);
+  t.ok(sandbox.connected);
+  rmSync(launcher);
+  process.kill(sandbox.isolation.pid, 'SIGKILL');
+  t.ok(await within(60_000, () => !sandbox.connected));
+  const run = sandbox.run(shell('exit 9')).catch((error: unknown) => error);
+  const pair = sandbox.runPair(shell(''), shell('')).catch((error: unknown) => error);
+  const tried = said.length;
+  const fails = (line: string) => line.startsWith('the launcher cannot be started');
+  t.ok(await within(60_000, () => said.slice(tried).some(fails)));
+  symlinkSync(LAUNCHER, launcher);
+  const rejected = { name: 'SandboxFault', kind: 'no_room', message: /cannot be started/ };
+  t.match(await run, rejected);
+  t.match(await pair, rejected);
+  t.ok(await within(60_000, () => sandbox.connected));
+  t.match(await sandbox.run(shell('exit 9')), { exit_code: 9 }, 'the next launcher runs the next');
 });
 
 t.test('a launcher that cannot start says why', async (t) => {

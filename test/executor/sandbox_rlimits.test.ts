@@ -1,6 +1,6 @@
 /** Degraded isolation, without control groups and namespaces: honest programs, limits, and leftovers. */
 import { spawn } from 'node:child_process';
-import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -201,4 +201,19 @@ t.test('its directories are removed when it closes', async (t) => {
   await other.sandbox.run(shell('echo x > mine'));
   await other.close();
   t.notOk(existsSync(groups));
+});
+
+t.test('a link with the name of its directories leads it nowhere', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-foreign-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  mkdirSync(join(folder, 'of_others'));
+  // Of those that launchers sweep, the last ones: no launcher takes them.
+  const names = [63, 62, 61].map((number) => `/tmp/runledger.${number}`);
+  const link = names.find((name) => !existsSync(name))!;
+  symlinkSync(folder, link);
+  t.teardown(() => rmSync(link));
+  const other = await withSandbox({ slots: 1, stream_slots: 0, isolation: 'rlimits' });
+  t.teardown(other.close);
+  t.equal(said(await other.sandbox.run(shell('echo fine'))), 'fine');
+  t.same(readdirSync(folder), ['of_others']);
 });

@@ -171,6 +171,19 @@ t.test('a compiler without work ends, and its room is free', async (t) => {
   t.strictSame(await compile('carol'), not_tried, 'closed');
 });
 
+t.test('one that is being ended is not asked, and its account may have another', async (t) => {
+  const idle_ms = 50;
+  const compilers = await residents(t, { idle_ms });
+  const compile = () => compilers.compile('alice', Buffer.from(hello(1)), NEVER);
+  t.ok(await compilers.warmed());
+  t.match(await compile(), { answer: { compiled: true } });
+  // Node fires timers of the same length in their order: it was told to end a moment ago.
+  await sleep(idle_ms);
+  t.strictSame(await compile(), { answer: null, cpu_us: 0, wall_us: 0 });
+  while (!(await compilers.warmed())) await sleep(10);
+  t.match(await compile(), { answer: { compiled: true } });
+});
+
 t.test('without requests the spare ends, and the next request makes another', async (t) => {
   const compilers = await residents(t, { idle_ms: 60_000, quiet_ms: 1 });
   const compile = () => compilers.compile('alice', Buffer.from(hello(1)), NEVER);

@@ -33,6 +33,7 @@ t.test('the first submission of a key waits for one test of another key', async 
         await turns?.onProgress(count, count);
         return outcome();
       },
+      isReady: () => true,
       extendDeadline: () => {},
       close: async () => {},
     },
@@ -92,6 +93,7 @@ t.test('a spare slot runs tests ahead, and a job that arrives gets it at once', 
         await new Promise<void>((resolve) => ends.push(resolve));
         return outcome();
       },
+      isReady: () => true,
       extendDeadline: () => {},
       close: async () => {},
     },

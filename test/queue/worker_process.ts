@@ -56,6 +56,7 @@ const worker = await startWorker({
     slots: Number(slots),
     isolation: { kind: 'none', pid: process.pid },
     execute,
+    isReady: () => true,
     extendDeadline: (ms) => say({ deadline_ms: ms }),
     async close() {
       launcher.stdin!.end();

@@ -39,7 +39,8 @@ export class ResidentCompiler {
   #total_cpu_us: number | null = null;
   #compiles = 0;
   #idle: NodeJS.Timeout | null = null;
-  #dead = false;
+  /** It has ended, or was told to: it is asked no more. */
+  #over = false;
   readonly warm: Promise<boolean>;
   readonly ended: Promise<void>;
   queued = 0;
@@ -53,12 +54,12 @@ export class ResidentCompiler {
     box.on('data', (chunk: Buffer) => {
       if (!first) return this.#take(chunk);
       first = false;
-      if (chunk[0] !== WARM) return box.kill();
+      if (chunk[0] !== WARM) return this.#kill();
       this.#take(chunk.subarray(1));
-      this.#readUsage().then(() => warm.resolve(!this.#dead));
+      this.#readUsage().then(() => warm.resolve(!this.#over));
     });
     const finish = (total_cpu_us: number | null) => {
-      this.#dead = true;
+      this.#over = true;
       this.#total_cpu_us = total_cpu_us;
       warm.resolve(false);
       for (const { resolve } of this.#asked.splice(0)) resolve(null);
@@ -76,8 +77,13 @@ export class ResidentCompiler {
 
   async end(): Promise<void> {
     if (this.#idle !== null) clearTimeout(this.#idle);
-    this.#box.kill();
+    this.#kill();
     await this.ended;
+  }
+
+  #kill(): void {
+    this.#over = true;
+    this.#box.kill();
   }
 
   /** One request at a time. The signal ends the compile, and with it this compiler if the compile goes on. */
@@ -87,15 +93,15 @@ export class ResidentCompiler {
     this.#turn = reply.finally(() => {
       this.queued--;
       this.used_at = performance.now();
-      if (this.#idle !== null && !this.#dead) this.#idle.refresh();
+      if (this.#idle !== null && !this.#over) this.#idle.refresh();
     });
     return reply;
   }
 
   async #compile(code: Uint8Array, signal: AbortSignal): Promise<ResidentReply> {
-    if (this.#dead || signal.aborted) return NOT_TRIED;
+    if (this.#over || signal.aborted) return NOT_TRIED;
     const began = performance.now();
-    const kill = () => this.#box.kill();
+    const kill = () => this.#kill();
     let late = setTimeout(kill, ANSWER_MS);
     const onAbort = () => {
       clearTimeout(late);
@@ -106,7 +112,7 @@ export class ResidentCompiler {
     clearTimeout(late);
     signal.removeEventListener('abort', onAbort);
     const answer = bytes && decodeAnswer(bytes);
-    if (answer === null || ++this.#compiles >= COMPILES_MOST) this.#box.kill();
+    if (answer === null || ++this.#compiles >= COMPILES_MOST) this.#kill();
     // An ended compiler is waited for: its last report has the time that this compile took.
     if (answer === null) await this.ended;
     const wall_us = Math.round((performance.now() - began) * 1000);
@@ -131,7 +137,7 @@ export class ResidentCompiler {
     const end = LENGTH_BYTES + all.readUInt32BE(0);
     // An answer without a request, or larger than any answer can be: this compiler can no longer be trusted.
     const breaks = end > ANSWER_MOST_BYTES || this.#asked.length === 0 || all.length > end;
-    if (breaks) this.#box.kill();
+    if (breaks) this.#kill();
     const is_part = !breaks && all.length < end;
     this.#received = is_part ? [all] : [];
     this.#received_bytes = is_part ? all.length : 0;
