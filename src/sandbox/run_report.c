@@ -147,7 +147,7 @@ void run_peek(const struct slot *slot, uint32_t id, const uint8_t *numbers) {
 void run_report(struct slot *slot, const struct saved *saved) {
   uint8_t report[REPORT_SIZE] = {0};
   if (!fill_report(slot, saved, report))
-    return answer_fault(slot->id, NO_ROOM "the machine is out of memory, and the kernel killed a program below its limit");
+    return answer_fault(slot->id, "the machine was out of memory: the kernel killed a program that was below its limit");
   struct buffer reason = {(uint8_t *)saved->reason, strlen(saved->reason), 0};
   const _Atomic uint64_t *kept = slot->shared->kept;
   uint8_t *output = (uint8_t *)slot->output, *left = output + LEFT_REGION * (size_t)OUTPUT_MAX;

@@ -104,10 +104,10 @@ t.test(
     limitOf(128 * MiB);
     const run = (script: string, memory_bytes: number) =>
       sandbox.run(shell(script, { limits: { memory_bytes } })).catch((error: Error) => error);
-    const no_room = { name: 'SandboxFault', kind: 'no_room', message: /out of memory/ };
+    const fault = { name: 'SandboxFault', kind: 'rejected', message: /out of memory/ };
     for (let round = 0; round < 2; round++) {
-      t.match(await run(`exec ${takes(200)}`, 256 * MiB), no_room, 'the group around it is full');
-      t.match(await run(`${takes(200)}; echo`, 256 * MiB), no_room, 'and only its child is killed');
+      t.match(await run(`exec ${takes(200)}`, 256 * MiB), fault, 'the group around it is full');
+      t.match(await run(`${takes(200)}; echo`, 256 * MiB), fault, 'and only its child is killed');
       const own = await run(`exec ${takes(200)}`, 64 * MiB);
       t.match(own, { signal: 9, oom_kills: 1 }, 'its own group is full');
       t.match(await run(`exec ${takes(20)}`, 64 * MiB), { exit_code: 0, oom_kills: 0 });
