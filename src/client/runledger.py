@@ -393,13 +393,16 @@ class Runledger:
         language: Optional[str] = None,
         from_: Union[datetime, str, None] = None,
         to: Union[datetime, str, None] = None,
+        after: Optional[str] = None,
+        limit: int = LIST_PAGE,
     ) -> Iterator[dict[str, Any]]:
         """
         The submissions of the account, newest first, without what they printed. from_ and to: what was accepted at this time
-        or later, and before that one; a datetime without a zone is a local time.
+        or later, and before that one; a datetime without a zone is a local time. limit: of one call; all pages are asked for.
         """
-        given = {"status": status, "verdict": verdict, "language": language, "from": _time(from_), "to": _time(to)}
-        query = {"limit": str(LIST_PAGE), **{name: text for name, text in given.items() if text is not None}}
+        words = {"status": status, "verdict": verdict, "language": language, "after": after}
+        given = {"limit": str(limit), "from": _time(from_), "to": _time(to), **words}
+        query = {name: text for name, text in given.items() if text is not None}
         while True:
             page = self._get(f"/api/submissions?{urlencode(query)}", needs=("submissions", "next"))
             yield from page["submissions"]

@@ -19,7 +19,7 @@ export type DatabaseAddress = {
   readonly pooled?: boolean;
 };
 
-const WITHOUT_TLS = new Set(['disable', 'false']);
+const WITHOUT_TLS = new Set(['disable', 'false', '0']);
 /** The value of sslrootcert for the authorities that Node knows. */
 const SYSTEM = 'system';
 const CHECKED = new Set(['verify-full', 'verify-ca']);
@@ -43,7 +43,9 @@ function withTlsOptions(
   const root = parsed.searchParams.get('sslrootcert');
   for (const name of ['sslmode', 'ssl', 'sslrootcert']) parsed.searchParams.delete(name);
   leaveOutWithoutEffect(parsed);
-  if (WITHOUT_TLS.has(mode)) return { url: parsed.href, tls: false };
+  // A local socket has no network, and no TLS.
+  if (WITHOUT_TLS.has(mode) || isSocketFolder(parsed.hostname))
+    return { url: parsed.href, tls: false };
   const file = config.database_ca_file ?? (root === SYSTEM ? null : root);
   const ca = file ? readFileSync(file, 'utf8') : null;
   const rejectUnauthorized = ca !== null || root === SYSTEM || CHECKED.has(mode);

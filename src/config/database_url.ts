@@ -88,7 +88,7 @@ export function leaveOutWithoutEffect({ searchParams }: URL): void {
 
 /** `prefer` and `allow` count as `require`: otherwise the network would decide whether there is TLS. */
 const TLS_MODES = [
-  ...['disable', 'false', 'require', 'true', 'prefer', 'allow', 'no-verify'],
+  ...['disable', 'false', '0', 'require', 'true', '1', 'prefer', 'allow', 'no-verify'],
   ...['verify-ca', 'verify-full'],
 ];
 

@@ -211,8 +211,10 @@ function missingLanguage({ toolchains }: JudgedParts, judging: Judging): string 
   return `the ${role} is written in ${judge.language}, which the worker does not have`;
 }
 
-/** A request is rejected for its own interactor. Whether a stored set has one is known only here. */
+/** A request is rejected for its own interactor; an older one was not. Whether a stored set has one is known only here. */
 function fileProblem(judging: Judging): string | null {
+  if (judging.transcript && judging.outputs.length > 0)
+    return 'transcript, outputs: a run keeps one of them';
   const named = (['stdin_file', 'stdout_file'] as const).filter((name) => judging[name] !== null);
   if (judging.interactor === null || named.length === 0) return null;
   return `${named.join(', ')}: the interactor of the test set talks through pipes`;

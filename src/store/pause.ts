@@ -1,6 +1,6 @@
 /** The pause between two questions that a process asks again and again. */
 
-/** So many times as long as a question took: questions take a tenth of the time. */
+/** So many times as long as a question took: questions take a tenth of the time, but for slow ones. */
 const PAUSE_FACTOR = 9;
 /** Behind one slow question the next must not be a minute away. */
 const MOST_MS = 2_000;

@@ -96,7 +96,10 @@ export async function createWaiters(
     poll_began = now;
     poll_failed = false;
     for (const id of waiting.keys()) polled.add(id);
-    if (polled.size > 0 && !asking) void ask();
+    if (polled.size === 0) return;
+    // While it goes on, no other begins. Its end sets the next one's time.
+    next_poll = Number.POSITIVE_INFINITY;
+    if (!asking) void ask();
   }
 
   function taken(): string[] {

@@ -23,6 +23,10 @@ t.test(
     t.strictSame(of('require').tls, { rejectUnauthorized: false });
     t.strictSame(of('verify-full').tls, { rejectUnauthorized: true });
     t.equal(of('require').url, 'postgres://u:p@db.example.com/db?application_name=x');
+    const ssl = (mode: string) => at(`postgres://u:p@db.example.com/db?ssl=${mode}`).tls;
+    t.same([ssl('0'), ssl('1')], [false, { rejectUnauthorized: false }]);
+    const local = at('postgres://u:p@%2Fvar%2Frun/db?sslmode=require&sslrootcert=/none');
+    t.same(local, { url: 'postgres://u:p@%2Fvar%2Frun/db', tls: false }, 'a socket has no TLS');
   },
 );
 

@@ -5,10 +5,11 @@ import { join } from 'node:path';
 import t from 'tap';
 import { databaseAddress } from '../../src/config/database_tls.ts';
 import { loadConfig } from '../../src/config.ts';
-import { connect } from '../../src/db.ts';
+import { connect, isAway } from '../../src/db.ts';
 import { faultLine } from '../../src/fault.ts';
 import { runledger } from '../cli/command_line.ts';
 import { freshDatabase, type OwnServer, ownServer } from '../support/database.ts';
+import { until } from '../support/eventually.ts';
 import { issue, makeAuthority } from '../webhooks/certificate.ts';
 
 const authority = makeAuthority();
@@ -83,6 +84,16 @@ t.test('a database that requires TLS', async (t) => {
     RUNLEDGER_LANGUAGES: 'python',
   });
   t.match(stdout, /database .*, TLS, no pooler$/m);
+
+  // After a change of the server, a service waits for TLS as for a database that is away.
+  const superuser = connect(server.superuser_url, { name: 'test', max: 1 });
+  await superuser.unsafe("alter system set ssl = 'off'");
+  await superuser.unsafe('select pg_reload_conf()');
+  await superuser.end();
+  await until(async () => {
+    const error: unknown = await tlsIn(`${url}?sslmode=require`).catch((thrown) => thrown);
+    return isAway(error) && String(error).includes('it has no TLS now');
+  });
 });
 
 t.test('a database without TLS', async (t) => {

@@ -83,6 +83,14 @@ t.test('a judge in a language that the worker does not have is an IE that says s
   }
 });
 
+t.test('a transcript and kept files together are an IE that says so', async (t) => {
+  const interactor = aJudge('python', 'raise SystemExit(42)');
+  const both = judging({ interactor, transcript: true, outputs: ['*'] });
+  const outcome = await run('python', 'pass', { judging: both });
+  t.match(outcome, { verdict: 'IE', status: 'error' });
+  t.match(outcome.judged, { files: [], transcript: null });
+});
+
 t.test('each test has a fresh box', async (t) => {
   const code = `import os
 print(os.path.exists('seen'), os.path.exists('/tmp/seen'))

@@ -90,6 +90,7 @@ t.test('its examples', async (t) => {
       { stdin_base64: 'AAA=', compare: 'exact', stdin_file: 'in', stdout_file: 'out' },
       { tests: [{ stdin: '', expected_output_base64: 'AAAA' }], stop: 'never' },
       { interactor: program, transcript: true, files: [file('a')] },
+      { interactor: program, transcript: false, outputs: ['*'] },
       { checker: { ...program, files: [{ path: 'a', content: null, content_base64: '' }] } },
       ...['a', '.a', '..a', '...', 'a/.b', 'a..', 'é/\n', Array(16).fill('a').join('/')].map(
         (path) => ({ files: [file(path)] }),

@@ -79,6 +79,7 @@ t.test('requests at every bound are accepted', async (t) => {
     { compare: { by: 'tokens', case_sensitive: false, absolute: 0, relative: 1e-9 } },
     { checker: program({ protocol: 'testlib', language: 'c++', files: [file('testlib.h')] }) },
     { interactor: program(), transcript: false },
+    { interactor: program(), transcript: false, outputs: ['*'] },
     { stdin_file: 'in.txt', stdout_file: 'out/a.txt', files: [file('b')] },
     { outputs: ['*.png', 'out/*.csv', 'x'.repeat(255)] },
     { language: 'cpp', files: [file('main.py')] },

@@ -1,7 +1,7 @@
 /** Where a process listens, on a kernel without IPv6. */
 // needs: c
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 
@@ -44,5 +44,7 @@ t.test('without HOST it listens on all addresses that the kernel has', async (t)
       encoding: 'utf8',
     }).trim();
   t.equal(listening({ LD_PRELOAD: library }), '0.0.0.0');
+  const has_ipv6 = existsSync('/proc/net/if_inet6');
+  t.equal(listening({}), has_ipv6 ? '::' : '0.0.0.0');
   t.equal(listening({ HOST: '127.0.0.1' }), '127.0.0.1');
 });

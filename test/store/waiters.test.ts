@@ -119,6 +119,38 @@ t.test('a poll that failed after a long time is soon followed by the next one', 
   t.match(await waiting, { id, status: 'error' });
 });
 
+t.test('no poll begins while another goes on, nor right behind a slow one', async (t) => {
+  const s = await scene(t);
+  const real = performance.now;
+  t.teardown(() => Object.assign(performance, { now: real }));
+  let jumped = 0;
+  performance.now = () => real.call(performance) + jumped;
+  let polls = 0;
+  const slow = Promise.withResolvers<[]>();
+  const ended = () => {
+    polls += 1;
+    return slow.promise;
+  };
+  const waiters = await createWaiters(s.w.web, { ended }, (error) => t.fail(String(error)));
+  t.teardown(() => waiters.close());
+  while (waiters.replyTo() === null) await new Promise((wake) => setTimeout(wake, 5));
+  const waiting = waiters.wait(newId(), { timeout_ms: 600_000, unborn: true });
+  jumped += 2_000;
+  await until(async () => polls === 1);
+  // Ticks of the timer come during the question, and each finds that a poll would be due.
+  for (let ticks = 0; ticks < 4; ticks++) {
+    jumped += 2_000;
+    await new Promise((wake) => setTimeout(wake, 100));
+  }
+  slow.resolve([]);
+  await new Promise((wake) => setTimeout(wake, 10));
+  t.equal(polls, 1);
+  jumped += 2_000;
+  await until(async () => polls === 2);
+  jumped += 600_000;
+  t.equal(await waiting, null);
+});
+
 t.test('what ended while nothing was heard is found when it is heard again', async (t) => {
   const s = await scene(t);
   while (s.waiters.replyTo() === null) await new Promise((wake) => setTimeout(wake, 5));

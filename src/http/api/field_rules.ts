@@ -5,8 +5,8 @@
 import * as v from 'valibot';
 
 export type FieldRule =
-  /** may not be given together with any of the others */
-  | { field: string; not_with: readonly string[]; because?: string }
+  /** may not be given together with any of the others; `if_true`: unless it is false */
+  | { field: string; not_with: readonly string[]; because?: string; if_true?: true }
   /** means something only together with one of the others */
   | { field: string; only_with: readonly string[] }
   /** is incomplete without the other */
@@ -51,7 +51,7 @@ function brokenRules(rules: readonly FieldRule[], input: Raw): { key: string; me
       return [{ key: field, message: `is only for ${rule.only_with.join(' or ')}` }];
     }
     const other = rule.not_with.find(has);
-    if (other === undefined) return [];
+    if (other === undefined || (rule.if_true && input[field] === false)) return [];
     const because = rule.because ?? 'send one';
     return [{ key: field, message: `is given together with ${other}: ${because}` }];
   });
@@ -64,7 +64,8 @@ function wordsOf(rules: readonly FieldRule[]): { not?: object } {
     if ('needs' in rule) return both(given(rule.field), without(rule.needs));
     if ('only_with' in rule) return both(given(rule.field), without(...rule.only_with));
     const others = rule.not_with.map((name) => given(name));
-    return both(given(rule.field), others.length === 1 ? others[0]! : { anyOf: others });
+    const field = rule.if_true ? givenTrue(rule.field) : given(rule.field);
+    return both(field, others.length === 1 ? others[0]! : { anyOf: others });
   });
   return broken.length === 0 ? {} : { not: { anyOf: broken } };
 }
@@ -75,6 +76,12 @@ const both = (...schemas: object[]) => ({ allOf: schemas });
 const given = (name: string) => ({
   required: [name],
   properties: { [name]: { not: { type: 'null' } } },
+});
+
+/** The field is there, and neither null nor false. */
+const givenTrue = (name: string) => ({
+  required: [name],
+  properties: { [name]: { not: { enum: [null, false] } } },
 });
 
 /** Each of these fields is absent or null. */

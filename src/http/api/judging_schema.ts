@@ -61,7 +61,7 @@ export const JUDGING_RULES: readonly FieldRule[] = [
   })),
   { field: 'stop', only_with: ['tests', 'test_set'] },
   { field: 'transcript', only_with: ['interactor', 'test_set'] },
-  { field: 'transcript', not_with: ['outputs'], because: 'a run keeps one of them' },
+  { field: 'transcript', not_with: ['outputs'], because: 'a run keeps one of them', if_true: true },
 ];
 
 export function judgingEntries(rules: { languages: readonly string[]; bounds: RequestBounds }) {

@@ -35,7 +35,7 @@ const operation: Operation = {
   tag: 'submissions',
   summary: 'What happens to a submission, as it happens',
   description:
-    'Server-sent events from the log: accepted, started, lost (it will run again), completed, failed, cancelled. While tests run, progress says how many have ended. While a program runs, output has what it writes to stdout and stderr, in pieces of text; `at` is the place of its first byte in the whole. Programs often write only when a buffer is full or when they end. Output is best-effort: at most 64 KiB come in a second, pieces can be missing, and the last ones usually are; that of tests is not shown. Progress and output have no id and may be skipped. The stream ends after the last event. The id of an event is its version: Last-Event-ID continues behind it. An event comes up to a second late when many streams are open; the record is the truth.',
+    'Server-sent events from the log: accepted, started, lost (it will run again), completed, failed, cancelled. While tests run, progress says how many have ended. While a program runs, output has what it writes to stdout and stderr, in pieces of text; `at` is the place of its first byte in the whole. Programs often write only when a buffer is full or when they end. Output is best-effort: at most 64 KiB come in a second, pieces can be missing, and the last ones usually are; that of tests is not shown. Progress and output have no id and may be skipped. The stream ends after the last event. The id of an event is its version: Last-Event-ID continues behind it. An event comes up to two seconds late when many streams are open; the record is the truth.',
   parameters: [
     SUBMISSION_ID,
     {
