@@ -51,7 +51,11 @@ export const queueMutants: readonly Mutant[] = [
       "socket.once('close', () => is_dialed && failRest(failing()));",
       '',
     ],
-    ['with TLS, too', '(has_tls ? failRest(fail) : fail?.(withoutTls(server)))', 'has_tls || fail?.(noTls())'],
+    [
+      'with TLS, too',
+      '(has_tls ? failRest(fail) : fail?.(withoutTls(server)))',
+      'has_tls || fail?.(withoutTls(server))',
+    ],
     ['nothing of it is sent to the next one', 'if (!isBeginning(bytes)) {', 'if (!bytes) {'],
     [
       'a transaction ends with its session',
