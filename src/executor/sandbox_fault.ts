@@ -3,6 +3,8 @@
 export type FaultKind =
   | 'launcher_lost'
   | 'rejected'
+  /** The machine was full, and the kernel killed a program below its limit. */
+  | 'out_of_memory'
   /** The machine lacks something that it needs: room on the disk, memory, a process, or a launcher. */
   | 'no_room'
   | 'cancelled'
@@ -35,6 +37,8 @@ export function cancelled(signal?: AbortSignal): SandboxFault {
 
 export function faultOf(text: string): SandboxFault {
   if (text.startsWith('the deadline')) return new SandboxFault('deadline', text);
+  if (text.startsWith('the machine was out of memory'))
+    return new SandboxFault('out_of_memory', text);
   if (text.startsWith('no room')) return new SandboxFault('no_room', text);
   return text.startsWith('cancelled') ? cancelled() : new SandboxFault('rejected', text);
 }

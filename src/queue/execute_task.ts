@@ -228,7 +228,8 @@ async function release(
     const log = logOf(options, started);
     if (reason === 'no_slot') log.warn({ reason: String(error) }, NO_ROOM);
     else log.error({ err: error }, 'the execution failed, not the program');
-    options.onSandbox(false);
+    // A program that fills the machine must not stop the worker for others: it runs without neighbours next.
+    if (!isOutOfMemory(error)) options.onSandbox(false);
   }
   const evidence = failed ? { fault: String(error) } : {};
   const released = await untilReleased(options, membership, started, () =>
@@ -272,6 +273,9 @@ function lossOf(error: unknown, cut: boolean): { reason: LossReason; failed: boo
   if (kind === 'deadline') return { reason: 'database_away', failed: false };
   return { reason: kind === 'launcher_lost' ? 'launcher_died' : 'execution_failed', failed: true };
 }
+
+const isOutOfMemory = (error: unknown) =>
+  error instanceof SandboxFault && error.kind === 'out_of_memory';
 
 /** A file of a test set, or a program, does not fit. */
 const isDiskFull = (error: unknown) =>

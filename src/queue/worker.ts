@@ -57,12 +57,14 @@ export async function startWorker(given: {
   if (url === null) throw new Error('DATABASE_URL or RUNLEDGER_WORKER_DATABASE_URL must be set');
   const toolchains = executor.toolchains();
   const observe = executionObserver(given.metrics ?? createMetrics(), Object.keys(toolchains));
+  // Until it has joined, nobody need be woken.
+  let consumer: Awaited<ReturnType<typeof joinQueue<ExecutionEpoch>>> | undefined;
   const slots = createSlots({
     count: executor.slots,
     prefetch_per_slot: PREFETCH_PER_SLOT,
-    onFree: () => consumer.wake(),
+    onFree: () => consumer?.wake(),
   });
-  const health = createSandboxHealth(executor, () => consumer.wake());
+  const health = createSandboxHealth(executor, () => consumer?.wake());
   const memory = watchMemory({
     onShort: ({ available_bytes, least_bytes }) =>
       log.warn(
@@ -71,7 +73,7 @@ export async function startWorker(given: {
       ),
     onEnough: () => {
       log.info('this machine has enough memory again: programs start');
-      consumer.wake();
+      consumer?.wake();
     },
   });
   const mayStart = () => health.works() && memory.enough();
@@ -91,7 +93,7 @@ export async function startWorker(given: {
   const address = databaseAddress(config, url);
   let epoch: ExecutionEpoch | undefined;
   let stopped = false;
-  const consumer = await joinQueue<ExecutionEpoch>({
+  consumer = await joinQueue<ExecutionEpoch>({
     address,
     kind: 'worker',
     slots: executor.slots,

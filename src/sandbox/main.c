@@ -280,6 +280,7 @@ static int check_all(void) {
     struct slot *slot = &slots[i];
     if (requests_deadline_passed() && slot->state == SLOT_BUSY) run_end(slot, ENDING_DEADLINE);
     uint64_t look = slot->state == SLOT_DEAD ? slot_revive(slot) : run_check(slot, now);
+    if (slot->state == SLOT_DEAD) requests_dispatch();
     if (look < next) next = look;
   }
   if (next == UINT64_MAX) return -1;

@@ -21,6 +21,9 @@
 #include "slots.h"
 #include "wire.h"
 
+/* The worker gives back what it holds. What waited here would keep its lease for as long as no process can be made. */
+#define NO_SLOT NO_ROOM "the launcher cannot start a slot"
+
 enum {
   QUEUE_MAX = 1024,
   SPARE_BYTES = 64 * 1024,
@@ -141,6 +144,7 @@ static void take_order(struct order *order) {
   bool queued = false;
   for (const struct queued *item = queue; item; item = item->next) queued |= item->order.stream == order->stream;
   if (!queued && start(order)) return;
+  if (slots_lack(order->stream, order->runs)) return fault_all(order, NO_SLOT);
   const size_t length = order->lengths[0] + order->lengths[1];
   struct queued *item = calloc(1, sizeof *item);
   if (item) item->payload = spare, spare = (struct buffer){0};
@@ -214,6 +218,11 @@ void requests_dispatch(void) {
   for (struct queued **at = &queue; *at && !deadline_passed;) {
     const struct order *order = &(*at)->order;
     if (!full[order->stream] && start(order)) {
+      drop(at);
+      continue;
+    }
+    if (slots_lack(order->stream, order->runs)) {
+      fault_all(order, NO_SLOT);
       drop(at);
       continue;
     }

@@ -109,6 +109,7 @@ static bool slot_start(struct slot *slot) {
   }
   close(ends[1]);
   slot->pid = pid;
+  slot->start_again_us = 0;
   slot->state = SLOT_STARTING;
   slot->answered = true;
   slot->control = ends[0];
@@ -280,6 +281,13 @@ struct slot *slot_free(bool for_streams, const char *account) {
     if (!found || (!account && *found->account && !*slot->account)) found = slot;
   }
   return found;
+}
+
+bool slots_lack(bool for_streams, unsigned runs) {
+  unsigned alive = 0;
+  for (unsigned i = 0; i < slot_count; i++)
+    alive += slots[i].for_streams == for_streams && !(slots[i].state == SLOT_DEAD && slots[i].start_again_us);
+  return alive < runs;
 }
 
 struct slot *slot_running(uint32_t id) {

@@ -23,6 +23,8 @@ uint64_t slot_revive(struct slot *slot);
 struct slot *slot_free(bool for_streams, const char *account);
 /* Two idle slots. false: there are not as many. */
 bool slots_free_pair(struct slot *pair[2]);
+/* So few slots are alive that so many runs cannot begin together, until the machine has room for another process. */
+bool slots_lack(bool for_streams, unsigned runs);
 /* The slot that runs this request and has not answered it, or NULL. */
 struct slot *slot_running(uint32_t id);
 /* The worker reads again: goes on reading the open boxes. */

@@ -88,7 +88,7 @@ t.test('a transcript and kept files together are an IE that says so', async (t) 
   const both = judging({ interactor, transcript: true, outputs: ['*'] });
   const outcome = await run('python', 'pass', { judging: both });
   t.match(outcome, { verdict: 'IE', status: 'error' });
-  t.match(outcome.judged, { files: [], transcript: null });
+  t.strictSame([outcome.judged!.files, outcome.judged!.transcript], [[], null]);
 });
 
 t.test('each test has a fresh box', async (t) => {

@@ -104,7 +104,7 @@ t.test(
     limitOf(128 * MiB);
     const run = (script: string, memory_bytes: number) =>
       sandbox.run(shell(script, { limits: { memory_bytes } })).catch((error: Error) => error);
-    const fault = { name: 'SandboxFault', kind: 'rejected', message: /out of memory/ };
+    const fault = { name: 'SandboxFault', kind: 'out_of_memory', message: /out of memory/ };
     for (let round = 0; round < 2; round++) {
       t.match(await run(`exec ${takes(200)}`, 256 * MiB), fault, 'the group around it is full');
       t.match(await run(`${takes(200)}; echo`, 256 * MiB), fault, 'and only its child is killed');
@@ -141,9 +141,12 @@ t.test(
     // The slot ended with it, and cannot be started either.
     t.ok(await within(60_000, () => said.some((line) => /cannot start|fork a slot/.test(line))));
     t.not(childrenOf(pid)[0], slot);
-    const next = run();
+    const waits = { name: 'SandboxFault', kind: 'no_room', message: /cannot start a slot/ };
+    t.match(await run(), waits, 'no request waits for a slot that cannot be started');
     most('max');
-    t.match(await next, { exit_code: 9 });
+    let next = await run();
+    while (next instanceof Error) next = await run();
+    t.match(next, { exit_code: 9 });
     t.equal(sandbox.isolation.pid, pid, 'the launcher is the same');
   },
 );

@@ -231,6 +231,8 @@ t.test('a fault is no verdict: the execution is released for its reason', async 
     ['database_away', new SandboxFault('deadline', 'killed'), false],
     ['no_slot', new SandboxFault('no_room', 'the store is full'), false],
     ['no_slot', Object.assign(new Error('write'), { code: 'ENOSPC' }), false],
+    // A program that fills the machine stops nobody but itself.
+    ['execution_failed', new SandboxFault('out_of_memory', 'the machine'), true],
   ];
   for (const [reason, error, counts] of cases) {
     const job = await s.fetched();
