@@ -185,7 +185,7 @@ function newSocket(dial: (socket: Socket) => void, server: string): Socket {
     if (bytes.readInt32BE(4) === TLS_REQUEST)
       socket.once('data', ([answer]: Buffer) => {
         has_tls = answer !== NO;
-        if (has_tls) have_had_tls.add(server);
+        if (answer === YES) have_had_tls.add(server);
       });
     begin();
     return socket.write(bytes, ...more);
@@ -196,7 +196,7 @@ function newSocket(dial: (socket: Socket) => void, server: string): Socket {
 }
 
 const TLS_REQUEST = 80_877_103;
-const NO = 'N'.charCodeAt(0);
+const [NO, YES] = Buffer.from('NS');
 
 /** Servers, by their host and port. */
 const have_had_tls = new Set<string>();

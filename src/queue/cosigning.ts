@@ -10,7 +10,7 @@
  * A witness is believed without a proof. So a lying one can halt our sealing until the operator removes it, and can do no
  * other harm. A log that could ignore an honest witness would prove nothing.
  */
-import type { Db } from '../db.ts';
+import { type Db, isAway } from '../db.ts';
 import { createLog, type Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import type { VerifierKey } from '../proof/note.ts';
@@ -83,7 +83,8 @@ function watch(
   const name = witnessName(key);
   let state: WitnessState = { name: key.name, cosigned: null, problem: null, forked: false };
   let asked = false;
-  let has_nothing_to_ask = false;
+  /** Nothing more is to be learned before sealing. */
+  let is_settled = false;
   let pause_ms = 0;
   let next_ms = 0;
 
@@ -105,7 +106,7 @@ function watch(
     const cosigned = (await readCosigned(db, [key])).get(name) ?? null;
     change({ cosigned });
     // There is no checkpoint.
-    if (!cosigned) has_nothing_to_ask = true;
+    if (!cosigned) is_settled = true;
     if (!cosigned || performance.now() < next_ms) return;
     if (asked && cosigned.behind === 0 && state.problem === null) return;
     const checkpoint = await lastCheckpoint(db);
@@ -113,6 +114,7 @@ function watch(
     const outcome = await cosign({ db, key, url, checkpoint, stopping }, cosigned.size);
     if (stopping.aborted || outcome.kind === 'outrun') return;
     asked = true;
+    is_settled = true;
     if (outcome.kind === 'cosigned') {
       pause_ms = 0;
       change({
@@ -128,8 +130,17 @@ function watch(
     if (outcome.kind === 'failed' && state.forked) return;
     change({ problem: outcome.reason, forked: outcome.kind === 'forked' });
   };
-  const chore: Chore = { name: `witness ${key.name}`, every_ms, at_once: true, run: round };
-  return { chore, state: () => state, isAsked: () => asked || has_nothing_to_ask };
+  const run: Chore['run'] = async (db, stopping) => {
+    try {
+      await round(db, stopping);
+    } catch (error) {
+      // Sealing must not wait for what fails each time. Without the database nothing is sealed.
+      if (!isAway(error)) is_settled = true;
+      throw error;
+    }
+  };
+  const chore: Chore = { name: `witness ${key.name}`, every_ms, at_once: true, run };
+  return { chore, state: () => state, isAsked: () => is_settled };
 }
 
 function observe(metrics: Metrics, states: () => WitnessState[]): void {

@@ -124,6 +124,8 @@ export async function startWorker(given: {
     ...(given.neighbours && { neighbours: given.neighbours }),
     log,
   });
+  // Something may have become free in the meantime.
+  consumer.wake();
   return {
     consumer_id: () => consumer.consumer_id(),
     content: (file) =>

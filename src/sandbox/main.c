@@ -275,13 +275,21 @@ static void handle(const struct ready *ready) {
 
 /* Checks the deadline and every run's limits. Returns the milliseconds until the next check; -1: none is needed. */
 static int check_all(void) {
-  uint64_t now = monotonic_us(), next = requests_check_deadline(now);
+  uint64_t next = UINT64_MAX, look;
+  bool dead = false;
+  for (unsigned i = 0; i < slot_count; i++) {
+    if (slots[i].state != SLOT_DEAD) continue;
+    dead = true;
+    if ((look = slot_revive(&slots[i])) < next) next = look;
+  }
+  /* What waits for these slots. It may also start a run, which is then checked with the others. */
+  if (dead) requests_dispatch();
+  uint64_t now = monotonic_us();
+  if ((look = requests_check_deadline(now)) < next) next = look;
   for (unsigned i = 0; i < slot_count; i++) {
     struct slot *slot = &slots[i];
     if (requests_deadline_passed() && slot->state == SLOT_BUSY) run_end(slot, ENDING_DEADLINE);
-    uint64_t look = slot->state == SLOT_DEAD ? slot_revive(slot) : run_check(slot, now);
-    if (slot->state == SLOT_DEAD) requests_dispatch();
-    if (look < next) next = look;
+    if (slot->state != SLOT_DEAD && (look = run_check(slot, now)) < next) next = look;
   }
   if (next == UINT64_MAX) return -1;
   return next <= now ? 0 : (int)((next - now + 999) / 1000);

@@ -247,7 +247,11 @@ t.test('a fault is no verdict: the execution is released for its reason', async 
     s.losses,
     cases.map(([reason]) => reason),
   );
-  t.same(s.sandbox, [false, false, false, false], 'what counts, or a full disk, makes it pause');
+  t.same(
+    s.sandbox,
+    [false, false, false, false],
+    'a fault of the sandbox, or a full disk, makes it pause',
+  );
 });
 
 t.test(
