@@ -1,7 +1,9 @@
 /** The form of a webhook's secret that the public libraries of Standard Webhooks make: its key as base64. */
 export const ENCODED_PREFIX = 'whsec_';
 
-const ENCODED = /^whsec_([A-Za-z0-9+/]{2,}={0,2})$/;
+/** Groups of four, of which the last may be without its padding: all that every library reads as the same key. */
+const ENCODED =
+  /^whsec_((?:[A-Za-z0-9+/]{4})+|(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?))$/;
 
 /** For JSON Schema: any text that does not begin with the prefix, or base64 after it. */
 export const SECRET_PATTERN = `^(?!${ENCODED_PREFIX})|${ENCODED.source}`;

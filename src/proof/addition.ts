@@ -116,6 +116,7 @@ export function conflictOf(addition: Addition, last: Witnessed): Rejection | nul
 /** The note with the cosignature that a witness answered; null unless one by this key verifies. */
 export function cosignedNote(text: string, answer: string, key: VerifierKey): Note | null {
   const note = parseNote(`${text}\n${answer}`);
-  const cosignature = signatureBy(note, key);
+  // With an empty line in it, the answer would move the end of the text: a signature of another one.
+  const cosignature = note.text === text && signatureBy(note, key);
   return cosignature ? { text, signatures: [cosignature] } : null;
 }

@@ -11,7 +11,8 @@ import {
 } from '../proof/note.ts';
 
 /** How a witness is named in the database. */
-export const witnessName = ({ name, id }: VerifierKey): string => `${name}+${id}`;
+export const witnessName = ({ name, id }: Pick<VerifierKey, 'name' | 'id'>): string =>
+  `${name}+${id}`;
 
 /** How far a witness is with the newest checkpoint. */
 export type Cosigned = {

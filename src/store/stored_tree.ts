@@ -265,6 +265,9 @@ function storedNote(row: Row, cosigners: Cosigners, problems: Problems): StoredN
     const signature = cosignatureOf(line);
     const of = signature ?? rowName(row.witnesses[n]!);
     if (witnesses && !witnesses.some((key) => isKeyOf(of, key))) return [];
+    // What a witness cosigned last is found by the row.
+    if (witnesses && signature && witnessName(signature) !== row.witnesses[n])
+      problems.add('checkpoints', `${name}: a cosignature is by another witness than its row says`);
     if (signature && signature.bytes.length >= TIME_BYTES)
       return [{ signature, stored: row.times[n]! }];
     if (witnesses) problems.add('checkpoints', `${name} has a cosignature that cannot be read`);

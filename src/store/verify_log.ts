@@ -280,6 +280,7 @@ class Walk {
   #reach(note: StoredNote, next: Buffer | null): void {
     const claim = { signed: note, met: false };
     if (note.size === this.#tree.at) this.#tree.reach(claim);
+    else this.#outOfTurn(note);
     this.#judge(claim);
     this.#checkpoints++;
     this.#newest = note;
@@ -294,6 +295,13 @@ class Walk {
         'checkpoints',
         `${note.name} does not end where its row says: events at its end were added, removed or moved`,
       );
+  }
+
+  /** Its root cannot be compared. A row before it, which claims more, could be there to hide it. */
+  #outOfTurn({ name, size }: StoredNote): void {
+    const { at } = this.#tree;
+    const why = size > at ? `and the log has ${at}` : 'fewer than one before it';
+    this.#problems.add('checkpoints', `${name} covers ${size} events, ${why}`);
   }
 
   /** No event that it covers may be of a later time. */
@@ -385,6 +393,10 @@ class Walk {
         this.#tree.differ('removed', block.text.slice(at, at + HASH_BYTES), null, null);
       }
       await this.#pass(null, 0);
+    }
+    for (let note = await this.#peek(); note !== null; note = await this.#peek()) {
+      this.#outOfTurn(note);
+      this.#next = undefined;
     }
     await checkTiles(this.#db, this.#tiles.splice(0), this.#problems);
     await checkTileCounts(this.#db, this.#size, this.#problems);

@@ -13,6 +13,7 @@
  * `allow_loopback` is the development setting: it allows 127.0.0.0/8 and ::1, also with plain http,
  * and nothing else.
  */
+import { isIP } from 'node:net';
 import { isLoopback, parseAddress, specialRange } from './address.ts';
 import { isLocalName, isName } from './host_name.ts';
 import type { Resolver } from './resolve.ts';
@@ -99,7 +100,10 @@ function blockedRange(text: string, { scheme }: Target, options: GuardOptions): 
   return specialRange(address) ?? (scheme === 'http' ? 'plain http beyond loopback' : null);
 }
 
-/** Resolves once and checks every address. The result may be dialled, in the resolver's order. */
+/** Of each family. An answer can have thousands, and each would be dialled until one answers. */
+const MOST_DIALLED = 4;
+
+/** Resolves once and checks every address. The first of each family may be dialled, in the resolver's order. */
 export async function resolveTarget(
   target: Target,
   resolve: Resolver,
@@ -114,5 +118,8 @@ export async function resolveTarget(
     const range = blockedRange(address, target, options);
     if (range !== null) return { kind: 'blocked_address', address, range };
   }
-  return answer.addresses.length > 0 ? answer : { kind: 'dns_failed', code: 'ENODATA' };
+  if (answer.addresses.length === 0) return { kind: 'dns_failed', code: 'ENODATA' };
+  const families = [4, 6].map((family) => answer.addresses.filter((each) => isIP(each) === family));
+  const dialled = new Set(families.flatMap((addresses) => addresses.slice(0, MOST_DIALLED)));
+  return { kind: 'addresses', addresses: answer.addresses.filter((each) => dialled.has(each)) };
 }

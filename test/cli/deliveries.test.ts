@@ -121,6 +121,7 @@ t.test('a replay or list that is not possible is explained in one line', async (
   await fails(['replay', 'not-an-id'], 2, /not the id of a submission\n$/);
   await fails(['replay', UNKNOWN, '--secret-stdin'], 2, /1 to 256 bytes, not 0\n$/);
   await fails(['replay', UNKNOWN, '--secret-stdin'], 2, /not 257\n$/, 'x'.repeat(257));
+  await fails(['replay', UNKNOWN, '--secret-stdin'], 2, /base64 must follow/, 'whsec_YWJj ');
   await fails(['replay'], 2, /^usage: \.\/runledger deliveries replay ID/);
   await fails(['list', '--status', 'lost'], 2, /--status must be one of waiting/);
   await fails(['list', '--limit', '0'], 2, /--limit must be/);

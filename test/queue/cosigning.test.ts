@@ -179,6 +179,10 @@ t.test(
         /no signature by stranger/,
         (res) => res.end(line(STRANGER, 'x\n')),
       ],
+      'more of the text before a signature of it': [
+        /no signature by stranger/,
+        (res, body) => res.end(`x\n\n${line(STRANGER, `${textIn(body)}\nx\n`)}`),
+      ],
       'a signature with its key id by another key': [
         /no signature by stranger/,
         (res, body) =>

@@ -129,6 +129,10 @@ t.test('the command `seal` asks before it signs, and prints the cosignatures', a
   t.match(rejected.stderr, /the log has forked: the witness witness\.test has another tree/);
   t.equal(rejected.stdout, '');
   t.equal(await checkpoints(copy.db), before);
+  const detached = await runledger(['detach', '2001-01'], env(copy.urls.owner));
+  t.equal(detached.status, 1);
+  t.match(detached.stderr, /the log has forked: the witness witness\.test has another tree/);
+  t.equal(await checkpoints(copy.db), before, 'nor does `detach` sign');
   const policy = await runledger(['policy'], env(original.w.database.urls.owner));
   const judged = judgeCheckpoint(parsePolicy(policy.stdout), parseNote(printed.stdout));
   t.match(judged, { problem: null, cosigned: [{ name: 'witness.test' }] });

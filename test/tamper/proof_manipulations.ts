@@ -92,6 +92,45 @@ export const proofManipulations: readonly Manipulation[] = [
     says: /^the newest checkpoint says that it covers 1125899906842624 events/,
   },
   {
+    name: 'a checkpoint that claims more than there is hides one that nobody signed',
+    does: async ({ root }) => {
+      const [last] = await root<{ number: number; size: number; root: Buffer }[]>`
+        select number::integer, size::integer, root from runledger.checkpoints order by number desc limit 1`;
+      const row = (more: number, origin: string, size: number) => {
+        const note = signedNote(createLogKey(Buffer.alloc(32, 67), origin), {
+          ...{ origin, size, root: last!.root },
+        });
+        return `insert into runledger.checkpoints select (jsonb_populate_record(c, jsonb_build_object('number', ${last!.number + more},
+          'origin', '${origin}', 'size', ${size}, 'note', '${note}'))).* from runledger.checkpoints c where number = ${last!.number}`;
+      };
+      await quietly(root, TREE, `${row(1, 'zz', 1e9)}; ${row(2, 'yy', last!.size)}`);
+    },
+    says: /^checkpoint \d+ covers 1000000000 events, and the log has \d+$/,
+  },
+  {
+    name: 'a checkpoint of another name covers fewer events than the one before it',
+    does: async ({ root }) => {
+      const [last] = await root<{ number: number; size: number; root: Buffer }[]>`
+        select number::integer, size::integer, root from runledger.checkpoints order by number desc limit 1`;
+      const note = signedNote(createLogKey(Buffer.alloc(32, 67), 'zz'), {
+        ...{ origin: 'zz', size: 1, root: last!.root },
+      });
+      await quietly(
+        root,
+        TREE,
+        `insert into runledger.checkpoints select (jsonb_populate_record(c, jsonb_build_object('number', ${last!.number + 1},
+          'origin', 'zz', 'size', 1, 'note', '${note}'))).* from runledger.checkpoints c where number = ${last!.number}`,
+      );
+    },
+    says: /^checkpoint \d+ covers 1 events, fewer than one before it$/,
+  },
+  {
+    name: 'the row of a cosignature names another witness',
+    does: in_tree(`update runledger.cosignatures set witness = 'x' || substr(witness, 2)
+      where witness like 'north%' and size = (select max(size) from runledger.checkpoints)`),
+    says: /^checkpoint \d+: a cosignature is by another witness than its row says/,
+  },
+  {
     name: 'a checkpoint has no root',
     does: async ({ root }) =>
       quietly(

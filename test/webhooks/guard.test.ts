@@ -86,6 +86,22 @@ t.test('one blocked address blocks the whole answer, at any position', async (t)
   });
 });
 
+t.test('of a long answer only the first of each family are dialled', async (t) => {
+  const target = targetOf('https://hooks.example.com/');
+  const public_4 = Array.from({ length: 200 }, (_, n) => `93.184.216.${n}`);
+  const public_6 = Array.from({ length: 200 }, (_, n) => `2606:4700:4700::${n + 1}`);
+  const found = await resolveTarget(
+    target,
+    answering(...public_6, ...public_4),
+    production,
+    signal,
+  );
+  const addresses = [...public_6.slice(0, 4), ...public_4.slice(0, 4)];
+  t.same(found, { kind: 'addresses', addresses });
+  const last = answering(...public_4, '10.0.0.1');
+  t.match(await resolveTarget(target, last, production, signal), { kind: 'blocked_address' });
+});
+
 t.test('an empty DNS answer and a failed lookup are both dns_failed', async (t) => {
   const target = targetOf('https://hooks.example.com/');
   t.same(await resolveTarget(target, answering(), production, signal), {

@@ -39,6 +39,9 @@ t.test('whsec_ without valid base64 after it is ordinary text', async (t) => {
     'whsec_=',
     'whsec_not base64',
     'whsec_ab!d',
+    'whsec_abcde',
+    'whsec_abc==',
+    'whsec_abcd=',
     'WHSEC_YWJj',
     `${WHSEC}\n`,
   ]) {

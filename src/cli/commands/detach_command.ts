@@ -1,4 +1,5 @@
 import { operatorName } from '../../local/operator.ts';
+import { askWitnessesOnce } from '../../queue/cosigning.ts';
 import { createSealer } from '../../store/checkpoints.ts';
 import { detachMonth, whyNotDetach } from '../../store/retention.ts';
 import { type Command, CommandFailed, JSON_OPTION, UsageError } from '../command.ts';
@@ -16,7 +17,12 @@ export const command: Command = {
     const month = word!.replace('-', '_');
     const db = await context.database();
     const key = await logKey(context);
-    if (key) await createSealer(key).seal(db);
+    if (key) {
+      const sealer = createSealer(key);
+      // Nothing is signed if one has another tree.
+      await askWitnessesOnce(db, context.config.witnesses ?? [], sealer)();
+      await sealer.seal(db);
+    }
     const reason = await whyNotDetach(db, month);
     if (reason) throw new CommandFailed(`${word} cannot be detached: ${reason}`);
     const events = await detachMonth(db, month, operatorName(), context.say);

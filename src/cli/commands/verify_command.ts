@@ -50,7 +50,11 @@ export const command: Command = {
   async run(context) {
     const options = await optionsOf(context);
     const [file] = context.words;
-    if (file !== undefined) return answer(context, await checkFile(file, options), fileLines);
+    if (file !== undefined) {
+      const unused = ['export', 'head', 'signer'].find((name) => name in context.options);
+      if (unused) throw new UsageError(`--${unused} is for a database, and not for a FILE`);
+      return answer(context, await checkFile(file, options), fileLines);
+    }
     const db = await context.database({ unpinned: true, any_schema: true });
     const schema = await schemaOf(db);
     // Who can change the log can also change this row. So verify goes on, and finds what there is.
