@@ -82,6 +82,7 @@ function timeIn(text: string): Date | null {
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+export const isId = (text: string): boolean => UUID.test(text);
 
 export const NO_REMOVALS: Removals = {
   detached: [],

@@ -42,7 +42,7 @@ import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
 import { checkPayloads } from './verify_payloads.ts';
 import { type Comparison, compareAll, type Difference } from './verify_projections.ts';
-import { checkDetached, checkRemovals, checkRepairs } from './verify_removals.ts';
+import { checkDetached, checkForgotten, checkRemovals, checkRepairs } from './verify_removals.ts';
 import { type SealReport, verifySeals } from './verify_seals.ts';
 import { checkRows, checkShape, knownDefinitions } from './verify_shape.ts';
 import { checkStreams } from './verify_streams.ts';
@@ -256,6 +256,12 @@ async function verifyIn(
     );
   const months = checkRemovals(log.claims, log.gaps, removals, problems);
   checkRepairs(log.claims, policy, removals, problems);
+  await attempt(
+    'removals',
+    'what was forgotten',
+    (db) => checkForgotten(db, log.claims, problems),
+    null,
+  );
   await attempt('removals', 'removals', (db) => checkDetached(db, months, problems), null);
   const payloads = await attempt(
     'bytes',

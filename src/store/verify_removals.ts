@@ -12,6 +12,7 @@ import {
   allowsPurge,
   allowsRepair,
   type Forgotten,
+  isId,
   type Purge,
   type Removals,
 } from '../domain/removals.ts';
@@ -21,6 +22,7 @@ import type { Policy } from '../proof/policy.ts';
 import { readEntries } from './entries.ts';
 import { type LogClaim, nameOf } from './entry_check.ts';
 import type { Problems } from './problems.ts';
+import { RERUNS_OF } from './reruns.ts';
 import { canBeDetached, isOfMonth, monthOf } from './uuid_months.ts';
 import type { GapDigest } from './verify_log.ts';
 import { quoted } from './verify_places.ts';
@@ -155,6 +157,33 @@ export const forgottenIn = (claims: readonly LogClaim[]): Forgotten[] =>
       account_id: (facts['account_id'] as string | undefined) ?? null,
       submissions: Array.isArray(facts['submissions']) ? facts['submissions'].map(String) : [],
     }));
+
+/**
+ * An auditor may allow an account, and not each submission. So a claim that names one must be of its submissions alone, and of
+ * their reruns. Of a month that was detached nobody can say.
+ */
+export async function checkForgotten(
+  db: Db,
+  claims: readonly LogClaim[],
+  problems: Problems,
+): Promise<void> {
+  for (const { at, account_id, submissions } of forgottenIn(claims)) {
+    if (account_id === null) continue;
+    const ids = submissions.filter(isId);
+    const foreign = await db<{ stream: string; account_id: string | null }[]>`
+      select e.stream, e.facts ->> 'account_id' as account_id from runledger.events e
+      where e.stream = any (${`{${ids}}`}::text::uuid[]) and e.version = 1 and e.facts ->> 'account_id' is distinct from ${account_id}
+        and not exists (
+          select from runledger.events a where a.stream = (e.facts ->> 'account_id')::uuid and a.version = 1
+            and a.type = 'account.created' and a.facts ->> 'name' = ${RERUNS_OF + account_id})
+      order by e.stream`;
+    for (const one of foreign)
+      problems.add(
+        'removals',
+        `the log claims that ${account_id} had ${one.stream} forgotten at ${timeText(at)}, and it is of ${one.account_id}`,
+      );
+  }
+}
 
 /**
  * A repair under a new name says that the checkpoints of the earlier name are not of these events any more. Where the policy

@@ -1,5 +1,6 @@
 /** Claims of retention and repair that excuse something, and rows beside the projections. */
 import { connect } from '../../src/db.ts';
+import { parseRemovals } from '../../src/domain/removals.ts';
 import { createLogKey } from '../../src/proof/log_key.ts';
 import { keyText } from '../../src/proof/note.ts';
 import { parsePolicy } from '../../src/proof/policy.ts';
@@ -9,6 +10,8 @@ import { key } from '../store/seal_now.ts';
 import type { Copy, Ledger } from './ledger.ts';
 import { inEvents, type Manipulation, quietly } from './manipulation.ts';
 import { claim, TREE } from './proof_manipulations.ts';
+
+const ANOTHER_ACCOUNT = 'f0000000-0000-7000-8000-000000000001';
 
 /** The log's name after a repair. */
 export const RENAMED = createLogKey(Buffer.alloc(32, 55), 'new.example/log', [key.signer.verifier]);
@@ -100,6 +103,24 @@ export const claimManipulations: readonly Manipulation[] = [
       });
     },
     says: /^the log claims a removal that the policy does not allow: 1 submissions forgotten at \S+, of \S+/,
+  },
+  {
+    name: 'the same, as of another account, whose removal the auditor allows',
+    does: async ({ root }) => {
+      const [old] = await root<{ stream: string; n: number }[]>`
+        with one as (select id from runledger.submissions where completed_at is not null
+            and id in (select stream from runledger.payloads) order by id desc limit 1),
+          gone as (delete from runledger.payloads where stream in (select id from one) returning stream)
+        select stream, count(*)::integer as n from gone group by stream`;
+      await claim(root, 'payloads.forgotten', {
+        ...{ submissions: [old!.stream], account_id: ANOTHER_ACCOUNT },
+        ...{ payloads: old!.n, size_bytes: 10, operator: 'x@y' },
+      });
+    },
+    with: { allow: () => parseRemovals(`forgotten ${ANOTHER_ACCOUNT}`) },
+    says: new RegExp(
+      `^the log claims that ${ANOTHER_ACCOUNT} had \\S+ forgotten at \\S+, and it is of \\S+$`,
+    ),
   },
   {
     name: 'an idempotency key leads to another account’s submission',
