@@ -165,6 +165,12 @@ t.test('what changed is printed, and nothing of the originals is', async (t) => 
     select count(*)::integer as n from runledger.payloads p join runledger.submissions x on x.id = p.stream
     where x.account_id <> (select account_id from runledger.submissions where id = ${ids['same']!})`;
   t.equal(left!['n'], 0, 'what is forgotten is forgotten in reruns, too');
+  const { problems } = await verify(s.w.db);
+  t.same(
+    problems.filter((problem) => problem.startsWith('the log claims')),
+    [],
+    'the account’s own, and its reruns',
+  );
 });
 
 t.test('what cannot be run again is counted, with the reason', async (t) => {
