@@ -67,7 +67,7 @@ export type Copy = {
     policy?: Policy | null;
     kept?: boolean;
     removals?: boolean;
-    /** Besides the removals that are allowed anyway: months, repairs of the kept checkpoint's name, and ages of purges. */
+    /** Besides the removals that are allowed anyway: months, repairs of the kept checkpoint's name, ages of purges, and ids. */
     allow?: (kept: { origin: string; size: number }) => Removals;
   }): Promise<Verification>;
   drop(): Promise<void>;
@@ -236,7 +236,7 @@ function copier(w: World, outside: { kept: Kept; removals: Removals }) {
       owner_url,
       async verify({ policy: given = policy, kept = false, removals = true, allow } = {}) {
         const [origin, size] = outside.kept.note.split('\n');
-        const { detached, repaired, purged_older_than_ms } =
+        const { detached, repaired, purged_older_than_ms, forgotten } =
           allow?.({ origin: origin!, size: Number(size) }) ?? NO_REMOVALS;
         const months = [...outside.removals.detached, ...detached];
         const ages = [...outside.removals.purged_older_than_ms, ...purged_older_than_ms];
@@ -247,7 +247,11 @@ function copier(w: World, outside: { kept: Kept; removals: Removals }) {
             keys: [],
             live: true,
             removals: removals
-              ? { ...outside.removals, detached: months, repaired, purged_older_than_ms: ages }
+              ? {
+                  ...outside.removals,
+                  ...{ detached: months, repaired, purged_older_than_ms: ages },
+                  forgotten: new Set([...outside.removals.forgotten, ...forgotten]),
+                }
               : null,
             kept: kept ? outside.kept : null,
           });
