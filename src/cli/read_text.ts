@@ -1,4 +1,4 @@
-/** Reads a file that decides what is believed, the same way for every command. */
+/** Reads the files that a command is given: the bytes of any, and the text of one that decides what is believed. */
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { BadRemovals } from '../domain/removals.ts';

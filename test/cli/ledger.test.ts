@@ -134,6 +134,11 @@ t.test('verify proves the log with a policy, and an exported log without a datab
   bytes[200]! ^= 1;
   await writeFile(file('log'), bytes);
   t.match(await offline(...given), { status: 1, stdout: /the file cannot be read: / });
+  for (const option of ['export', 'head', 'signer'])
+    t.match(await offline(`--${option}`, file('none')), {
+      status: 2,
+      stderr: `--${option} is for a database, and not for a FILE\n`,
+    });
   t.match(await runledger(['verify', file('none'), ...given], alone), {
     status: 2,
     stderr: /^.*none: .*no such file/,

@@ -156,6 +156,11 @@ t.test('mistakes are one line', async (t) => {
     [['judge', '/nowhere.py', '--package', sum], 1, /^\/nowhere\.py: cannot be read \(ENOENT\)$/],
     [['judge', program, '--package', sum, '--stdin-file', '../x'], 2, /^--stdin-file \.\.\/x: /],
     [['judge', program, '--package', sum, '--time-limit', 'x'], 2, /^--time-limit x: must be/],
+    [
+      ['judge', program, '--package', sum, '--time-limit', 'Infinity'],
+      2,
+      /^--time-limit Inf.*must/,
+    ],
     [['judge', program, '--package', sum, '--time-limit', '999'], 1, /limits\.cpu_time/],
     [['problem', 'check', join(sum, 'data', 'sample')], 1, /it has no submissions$/],
   ];

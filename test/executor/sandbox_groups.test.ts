@@ -86,8 +86,8 @@ print(two, os.path.exists(left), os.waitpid(two, os.WNOHANG))
 const not_v1 = kind !== 'v1' && 'only with control groups v1';
 t.test('a launcher that sweeps a crowded group ends nothing outside it', { skip: not_v1 }, (t) => {
   const inNamespace = ['--pid', '--fork', '--kill-child', '--mount-proc', PYTHON, '-c'];
-  const told = execFileSync('unshare', [...inNamespace, FILLS_GROUP, group, launcher]);
-  t.equal(told.toString(), '2 False (0, 0)\n');
+  const printed = execFileSync('unshare', [...inNamespace, FILLS_GROUP, group, launcher]);
+  t.equal(printed.toString(), '2 False (0, 0)\n');
   t.end();
 });
 

@@ -177,7 +177,7 @@ t.test('one that is being ended is not asked, and its account may have another',
   const compile = () => compilers.compile('alice', Buffer.from(hello(1)), NEVER);
   t.ok(await compilers.warmed());
   t.match(await compile(), { answer: { compiled: true } });
-  // Node fires timers of the same length in their order: it was told to end a moment ago.
+  // Node fires timers of the same length in their order: its end began a moment ago.
   await sleep(idle_ms);
   t.strictSame(await compile(), { answer: null, cpu_us: 0, wall_us: 0 });
   while (!(await compilers.warmed())) await sleep(10);

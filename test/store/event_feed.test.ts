@@ -26,7 +26,7 @@ function follower() {
   return { types, follower: { onUpdate, onOutput: () => {} } satisfies Follower };
 }
 
-/** Time goes on, and jumps when it is told to. */
+/** Time goes on, and jumps where the test says so. */
 function jumpingClock(t: Test): (ms: number) => void {
   const real = performance.now;
   let jumped = 0;
@@ -74,7 +74,7 @@ t.test('so is one that failed in the end', async (t) => {
   t.same(types, ['execution.started']);
 });
 
-/** Holds the answer to the question with this number until it is told to go on. */
+/** Holds the answer to the question with this number until the test lets it go on. */
 function held(number: number): { guard: Guard; answered: Promise<void>; goOn(): void } {
   const answered = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();

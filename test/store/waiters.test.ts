@@ -96,18 +96,26 @@ async function endUnheard(s: Awaited<ReturnType<typeof scene>>, id: string): Pro
     array['submission.failed'], array['{"verdict": "IE", "attempt": 1, "evidence": {}}'::jsonb])`;
 }
 
-t.test('a poll that failed after a long time is soon followed by the next one', async (t) => {
-  const s = await scene(t);
+/** From now on, time also jumps by what it is called with. */
+function jumpingClock(t: { teardown(work: () => unknown): void }): (ms: number) => void {
   const real = performance.now;
   t.teardown(() => Object.assign(performance, { now: real }));
   let jumped = 0;
   performance.now = () => real.call(performance) + jumped;
+  return (ms) => {
+    jumped += ms;
+  };
+}
+
+t.test('a poll that failed after a long time is soon followed by the next one', async (t) => {
+  const s = await scene(t);
+  const jump = jumpingClock(t);
   let polls = 0;
   const ended = async (ids: readonly string[]) => {
     polls += 1;
     if (polls > 1) return s.results.ended(ids);
     // With a pause of nine times as long, the next one would not come before the time of the wait is up.
-    jumped += 30_000;
+    jump(30_000);
     throw Object.assign(new Error('the connection is lost'), { code: 'CONNECTION_CLOSED' });
   };
   const waiters = await createWaiters(s.w.web, { ended }, (error) => t.fail(String(error)));
@@ -121,10 +129,7 @@ t.test('a poll that failed after a long time is soon followed by the next one', 
 
 t.test('no poll begins while another goes on, nor right behind a slow one', async (t) => {
   const s = await scene(t);
-  const real = performance.now;
-  t.teardown(() => Object.assign(performance, { now: real }));
-  let jumped = 0;
-  performance.now = () => real.call(performance) + jumped;
+  const jump = jumpingClock(t);
   let polls = 0;
   const slow = Promise.withResolvers<[]>();
   const ended = () => {
@@ -135,19 +140,19 @@ t.test('no poll begins while another goes on, nor right behind a slow one', asyn
   t.teardown(() => waiters.close());
   while (waiters.replyTo() === null) await new Promise((wake) => setTimeout(wake, 5));
   const waiting = waiters.wait(newId(), { timeout_ms: 600_000, unborn: true });
-  jumped += 2_000;
+  jump(2_000);
   await until(async () => polls === 1);
   // Ticks of the timer come during the question, and each finds that a poll would be due.
   for (let ticks = 0; ticks < 4; ticks++) {
-    jumped += 2_000;
+    jump(2_000);
     await new Promise((wake) => setTimeout(wake, 100));
   }
   slow.resolve([]);
   await new Promise((wake) => setTimeout(wake, 10));
   t.equal(polls, 1);
-  jumped += 2_000;
+  jump(2_000);
   await until(async () => polls === 2);
-  jumped += 600_000;
+  jump(600_000);
   t.equal(await waiting, null);
 });
 

@@ -38,6 +38,19 @@ export async function launder({ root, owner_url }: Copy, { ids }: Ledger): Promi
   }
 }
 
+/** Deletes the bytes of the newest submission that has ended, and claims that somebody asked for it. */
+async function forgetNewest(root: Copy['root'], more: { account_id?: string }): Promise<void> {
+  const [old] = await root<{ stream: string; n: number }[]>`
+    with one as (select id from runledger.submissions where completed_at is not null
+        and id in (select stream from runledger.payloads) order by id desc limit 1),
+      gone as (delete from runledger.payloads where stream in (select id from one) returning stream)
+    select stream, count(*)::integer as n from gone group by stream`;
+  await claim(root, 'payloads.forgotten', {
+    ...{ submissions: [old!.stream], payloads: old!.n, size_bytes: 10, operator: 'x@y' },
+    ...more,
+  });
+}
+
 export const claimManipulations: readonly Manipulation[] = [
   {
     name: 'an event is changed and repaired away under a new name; the policy has both names',
@@ -92,31 +105,12 @@ export const claimManipulations: readonly Manipulation[] = [
   },
   {
     name: 'chosen bytes are deleted, and said to be forgotten on request',
-    does: async ({ root }) => {
-      const [old] = await root<{ stream: string; n: number }[]>`
-        with one as (select id from runledger.submissions where completed_at is not null
-            and id in (select stream from runledger.payloads) order by id desc limit 1),
-          gone as (delete from runledger.payloads where stream in (select id from one) returning stream)
-        select stream, count(*)::integer as n from gone group by stream`;
-      await claim(root, 'payloads.forgotten', {
-        ...{ submissions: [old!.stream], payloads: old!.n, size_bytes: 10, operator: 'x@y' },
-      });
-    },
+    does: ({ root }) => forgetNewest(root, {}),
     says: /^the log claims a removal that the policy does not allow: 1 submissions forgotten at \S+, of \S+/,
   },
   {
     name: 'the same, as of another account, whose removal the auditor allows',
-    does: async ({ root }) => {
-      const [old] = await root<{ stream: string; n: number }[]>`
-        with one as (select id from runledger.submissions where completed_at is not null
-            and id in (select stream from runledger.payloads) order by id desc limit 1),
-          gone as (delete from runledger.payloads where stream in (select id from one) returning stream)
-        select stream, count(*)::integer as n from gone group by stream`;
-      await claim(root, 'payloads.forgotten', {
-        ...{ submissions: [old!.stream], account_id: ANOTHER_ACCOUNT },
-        ...{ payloads: old!.n, size_bytes: 10, operator: 'x@y' },
-      });
-    },
+    does: ({ root }) => forgetNewest(root, { account_id: ANOTHER_ACCOUNT }),
     with: { allow: () => parseRemovals(`forgotten ${ANOTHER_ACCOUNT}`) },
     says: new RegExp(
       `^the log claims that ${ANOTHER_ACCOUNT} had \\S+ forgotten at \\S+, and it is of \\S+$`,

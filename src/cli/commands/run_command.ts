@@ -121,10 +121,11 @@ function verdictLine(record: ResultRecord): string {
 /** What was accepted runs, whether its result can be read or not. Submitting it again would run it twice. */
 function explain(context: Context, error: unknown, accepted: string | null): number {
   const { message } = error as Error;
-  const asked = error instanceof ApiError ? error.request_id : null;
-  const request = asked === null ? '' : ` (request ${asked})`;
-  const so = accepted === null ? 'no result' : `submission ${accepted} was accepted, but no result`;
-  const how = error instanceof ApiError && accepted === null ? 'not run' : so;
-  context.say(`${how}: ${message}${request}`);
+  const is_answer = error instanceof ApiError;
+  const request = is_answer && error.request_id !== null ? ` (request ${error.request_id})` : '';
+  // Without an answer, nobody knows whether it was accepted.
+  let what = is_answer ? 'not run' : 'no result';
+  if (accepted !== null) what = `submission ${accepted} was accepted, but no result`;
+  context.say(`${what}: ${message}${request}`);
   return NOT_RUN;
 }

@@ -34,7 +34,7 @@ export const KEY_CHECKS = { every_ms: 60_000, retry_ms: 1_000 };
 const ASKED_AFTER_MS = [100, 500];
 /** A client that has left so much unread is cut. It can continue with Last-Event-ID. */
 const UNREAD_BYTES = 64 * 1024;
-/** After so long so is one that has not read the end. Its stream would be open, and counted, for ever. */
+/** A client that has not read the end of its stream is cut after this time. Otherwise the stream would stay open for ever. */
 export const UNREAD_END_MS = 10_000;
 
 /** What all streams of a key together get of running programs' output in a second. The rest is left out. */

@@ -39,7 +39,7 @@ export class ResidentCompiler {
   #total_cpu_us: number | null = null;
   #compiles = 0;
   #idle: NodeJS.Timeout | null = null;
-  /** It has ended, or was told to: it is asked no more. */
+  /** It has ended, or its end has begun: it gets no more compiles. */
   #over = false;
   readonly warm: Promise<boolean>;
   readonly ended: Promise<void>;
