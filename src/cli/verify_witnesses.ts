@@ -139,7 +139,7 @@ function signedOf(note: string): Signed | null {
 function checkCosigned(note: string, answer: string, key: Witness['key']): void {
   const cosigned = orNull(() => cosignedNote(parseNote(note).text, answer, key));
   if (!cosigned) throw new NoAnswer('its answer has no signature of its own');
-  const signed_ms = cosignedAt(cosigned.signatures[0]!) * 1000;
+  const signed_ms = cosignedAt(cosigned.signatures[0]!).getTime();
   const now_ms = Date.now();
   if (!(Math.abs(signed_ms - now_ms) <= CLOCKS_APART_MS))
     throw new NoAnswer(

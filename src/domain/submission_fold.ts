@@ -2,7 +2,7 @@
  * What a submission's events say of it: the row that its record is rendered from, without its output. It does what
  * sql/functions/next_submission.sql does, for a checker that has the events and no database. A test holds the two together.
  */
-import { eventTypes, isKnown } from './events.ts';
+import { eventTypes, hasFact, isKnown } from './events.ts';
 import type { ResultRow } from './record.ts';
 import { hasEnded, STATUS_NAMES, type Status } from './statuses.ts';
 
@@ -112,8 +112,14 @@ function after(row: ResultRow | null, event: AppendedEvent): ResultRow {
   return row;
 }
 
-/** Schema 1 of submission.completed had whole milliseconds, and one flag for both outputs. */
-function upgraded({ schema, facts }: AppendedEvent): Facts {
+/**
+ * Schema 1 of submission.completed had whole milliseconds, and one flag for both outputs. What an event has beside the facts
+ * of its schema says nothing.
+ */
+function upgraded({ type, schema, facts: all }: AppendedEvent): Facts {
+  const facts: Facts = Object.fromEntries(
+    Object.entries(all).filter(([name]) => hasFact(type, schema, name)),
+  );
   if (schema !== 1) return facts;
   const us = (name: string) => ((facts[name] ?? null) === null ? null : Number(facts[name]) * 1000);
   return {

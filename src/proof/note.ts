@@ -140,8 +140,8 @@ export function isSignatureOf(
   return verify(null, message, publicKeyOf(key), cosigned ? bytes.subarray(8) : bytes);
 }
 
-/** When a witness signed, in seconds since 1970. */
-export const cosignedAt = ({ bytes }: NoteSignature): number => secondsOf(bytes);
+/** When a witness signed, by its clock. */
+export const cosignedAt = ({ bytes }: NoteSignature): Date => new Date(secondsOf(bytes) * 1000);
 
 const secondsOf = (bytes: Buffer) => Number(bytes.readBigUInt64BE());
 

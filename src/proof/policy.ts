@@ -9,6 +9,7 @@
  */
 import { type Checkpoint, parseCheckpoint } from './checkpoint.ts';
 import {
+  cosignedAt,
   keyText,
   LOG_KEY,
   type Note,
@@ -188,14 +189,36 @@ export function judgeCheckpoint(policy: Policy, note: Note): Judged {
   if (signed.every((each) => each === null))
     return refuse(`it is not signed by the log ${checkpoint.origin}`);
   for (const { name, by } of witnesses) if (by) cosigned.push({ name, signature: by });
-  const met = new Set(cosigned.map(({ name }) => name));
-  for (const { name, least, members } of policy.groups)
-    if (members.filter((member) => met.has(member)).length >= least) met.add(name);
-  if (policy.quorum !== NONE && !met.has(policy.quorum))
+  if (!meetsQuorum(policy, names(cosigned)))
     return refuse(
       `too few witnesses cosigned it: ${cosigned.length}, and the quorum is ${policy.quorum}`,
     );
   return { checkpoint, cosigned, problem: null };
+}
+
+const names = (cosigned: Judged['cosigned']) => cosigned.map(({ name }) => name);
+
+function meetsQuorum({ groups, quorum }: Policy, witnesses: readonly string[]): boolean {
+  const met = new Set([NONE, ...witnesses]);
+  for (const { name, least, members } of groups)
+    if (members.filter((member) => met.has(member)).length >= least) met.add(name);
+  return met.has(quorum);
+}
+
+/**
+ * When the quorum had signed: fewer witnesses than the policy asks for cannot make a checkpoint look older. Where it asks for
+ * none, when the first signed; null if nobody did.
+ */
+export function quorumAt(policy: Policy, cosigned: Judged['cosigned']): Date | null {
+  const in_time = cosigned.toSorted((a, b) => timeOf(a) - timeOf(b) || 0);
+  const needed = in_time.findIndex((_, n) => meetsQuorum(policy, names(in_time.slice(0, n + 1))));
+  return needed < 0 ? null : cosignedAt(in_time[needed]!.signature);
+}
+
+/** A time that is none comes last. */
+function timeOf({ signature }: Judged['cosigned'][number]): number {
+  const time = cosignedAt(signature).getTime();
+  return Number.isNaN(time) ? Number.POSITIVE_INFINITY : time;
 }
 
 /** The policy's file; with `comment` lines on top. */

@@ -8,7 +8,7 @@
  * What must stay true: nothing is `proven` unless a policy accepted the checkpoint and no check failed. What could not be
  * checked is said. The checks go on after a problem, so that all of them are named.
  */
-import { FIRST_US, timeOf } from '../domain/clocks.ts';
+import { FIRST_US, timeOf, timeText } from '../domain/clocks.ts';
 import { hasFact, isOdd, KINDS_OF } from '../domain/events.ts';
 import { type ResultRecord, renderResult } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
@@ -136,10 +136,9 @@ function checkCheckpoint(text: string, policy: Policy | null, report: Report): C
     const { checkpoint, cosigned, problem } = judgeCheckpoint(policy, note);
     if (problem !== null) report.problems.push(`the checkpoint: ${problem}`);
     else {
-      const by = cosigned.map(({ name, signature }) => {
-        const at = new Date(cosignedAt(signature) * 1000);
-        return `${name} (${Number.isNaN(at.valueOf()) ? 'no time' : at.toISOString()})`;
-      });
+      const by = cosigned.map(
+        ({ name, signature }) => `${name} (${timeText(cosignedAt(signature))})`,
+      );
       report.checked.push(
         `the checkpoint is signed by the log, and cosigned by ${by.join(', ') || 'no witness'}: the policy accepts it`,
       );

@@ -107,7 +107,7 @@ async function keep(asked: Asked, answer: WitnessAnswer): Promise<CosignOutcome>
   const { db, key, checkpoint } = asked;
   const cosignature = cosignatureIn(checkpoint, key, answer);
   if (!cosignature) return failed(`its answer has no signature by ${key.name} on our checkpoint`);
-  const wrong = clockProblem(cosignedAt(cosignature) * 1000, checkpoint, await databaseTime(db));
+  const wrong = clockProblem(cosignedAt(cosignature).getTime(), checkpoint, await databaseTime(db));
   if (wrong !== null) return failed(wrong);
   await putCosignature(db, checkpoint, key, cosignature);
   return { kind: 'cosigned', size: checkpoint.size };

@@ -86,7 +86,7 @@ export async function putCosignature(
   key: VerifierKey,
   cosignature: NoteSignature,
 ): Promise<void> {
-  const at = new Date(cosignedAt(cosignature) * 1000);
+  const at = cosignedAt(cosignature);
   await db`
     select runledger.put_cosignature(
       ${origin}, ${size}, ${witnessName(key)}, ${at}, ${signatureLine(cosignature)})`;

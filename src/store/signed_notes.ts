@@ -5,15 +5,8 @@
 import { isAfter, timeText } from '../domain/clocks.ts';
 import { type Checkpoint, parseCheckpoint } from '../proof/checkpoint.ts';
 import { isSketchOf } from '../proof/log_key.ts';
-import {
-  BadNote,
-  cosignedAt,
-  type Note,
-  type NoteSignature,
-  parseNote,
-  type VerifierKey,
-} from '../proof/note.ts';
-import { judgeCheckpoint, type Policy } from '../proof/policy.ts';
+import { BadNote, cosignedAt, type Note, parseNote, type VerifierKey } from '../proof/note.ts';
+import { judgeCheckpoint, type Policy, quorumAt } from '../proof/policy.ts';
 import type { Problems } from './problems.ts';
 
 export type Kept = {
@@ -30,7 +23,7 @@ export type Trust = { readonly policy: Policy | null; readonly keys: readonly Ve
 export type Proven = {
   readonly size: number;
   readonly origin: string;
-  /** When the first witness signed it; null without witnesses. */
+  /** See quorumAt. */
   readonly cosigned_at: Date | null;
   readonly witnesses: readonly string[];
 };
@@ -60,27 +53,19 @@ export function judge(trust: Trust, signed: SignedNote, problems: Problems): Pro
   if (unsigned !== null) problems.add('checkpoints', `${signed.name}: ${unsigned}`);
   const now = new Date();
   for (const { name, signature } of cosigned)
-    if (isAfter(signedAt(signature), now))
+    if (isAfter(cosignedAt(signature), now))
       problems.add(
         'checkpoints',
-        `the clock of the witness ${name} is wrong: its time on ${signed.name}, ${timeText(signedAt(signature))}, is still to come`,
+        `the clock of the witness ${name} is wrong: its time on ${signed.name}, ${timeText(cosignedAt(signature))}, is still to come`,
       );
   if (problem !== null) return problem;
   if (!trust.policy) return 'there is no policy';
   return {
     size: checkpoint.size,
     origin: checkpoint.origin,
-    cosigned_at: firstOf(cosigned),
+    cosigned_at: quorumAt(policy, cosigned),
     witnesses: cosigned.map(({ name }) => name),
   };
-}
-
-/** When a witness signed, by its clock. */
-export const signedAt = (signature: NoteSignature): Date => new Date(cosignedAt(signature) * 1000);
-
-function firstOf(cosigned: readonly { readonly signature: NoteSignature }[]): Date | null {
-  const times = cosigned.map(({ signature }) => signedAt(signature).getTime());
-  return times.length > 0 ? new Date(Math.min(...times)) : null;
 }
 
 function ownPolicy(keys: readonly VerifierKey[]): Policy | null {

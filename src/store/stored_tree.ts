@@ -4,6 +4,7 @@ import { isAfter, timeText } from '../domain/clocks.ts';
 import type { TileEntry } from '../proof/compact_tree.ts';
 import { bytesOf, HASH_BYTES, type Range, textOf } from '../proof/merkle.ts';
 import {
+  cosignedAt,
   isKeyOf,
   MOST_NOTE_BYTES,
   type NoteSignature,
@@ -14,7 +15,7 @@ import { TILE_WIDTH, type TileName, Tiles, tilesFor } from '../proof/tiles.ts';
 import { cosignatureOf, cosignedText, MOST_COSIGNATURES, witnessName } from './cosignatures.ts';
 import { PLACE_BYTES } from './entry_check.ts';
 import type { Problems } from './problems.ts';
-import { readNote, type SignedNote, signedAt } from './signed_notes.ts';
+import { readNote, type SignedNote } from './signed_notes.ts';
 import { canBeDetached } from './uuid_months.ts';
 import type { SealedLeaves } from './verify_tree.ts';
 
@@ -284,7 +285,7 @@ function storedNote(row: Row, cosigners: Cosigners, problems: Problems): StoredN
   if (origin !== row.origin || size !== Number(row.size) || !root.equals(row.root))
     problems.add('checkpoints', `${name}: its row does not say what its note says`);
   for (const { signature, stored } of cosignatures) {
-    const at = signedAt(signature);
+    const at = cosignedAt(signature);
     if (!(Math.abs(at.getTime() - stored.getTime()) < 1000))
       problems.add('checkpoints', `${name}: a cosignature is of another time than its row says`);
     if (isAfter(row.sealed_at, at))

@@ -193,8 +193,9 @@ class Walk {
   /** The place of the last event that was compared, and the horizon of the last checkpoint. */
   #last: Buffer | null = null;
   #horizon: Buffer | null = null;
-  /** The latest time of the events since the last checkpoint. */
+  /** The latest time of the events since the last checkpoint, and of all so far. */
   #newest_us = Number.NEGATIVE_INFINITY;
+  #latest_us = Number.NEGATIVE_INFINITY;
 
   constructor(
     db: Db,
@@ -239,6 +240,7 @@ class Walk {
       n = alignment.run(n, to, (at) => this.#checkPlace(block, tree.at, window.placeAt(at)));
       for (let at = begin; at < n; at++)
         if (window.times_us[at]! > this.#newest_us) this.#newest_us = window.times_us[at]!;
+      this.#latest_us = Math.max(this.#latest_us, this.#newest_us);
       if (n > 0) this.#last = window.placeAt(n - 1);
     }
     await checkTiles(this.#db, this.#tiles.splice(0), this.#problems);
@@ -287,7 +289,7 @@ class Walk {
     this.#origins.set(note.origin, note);
     this.#horizon = note.horizon;
     const last = this.#last;
-    this.#checkTime(note, note.sealed_at, 'says that it was made at');
+    this.#checkTime(note, note.sealed_at, 'says that it was made at', this.#newest_us);
     this.#newest_us = Number.NEGATIVE_INFINITY;
     const beyond = last && note.horizon.compare(last, 0, HORIZON_BYTES) <= 0;
     if (beyond || (next && note.horizon.compare(next, 0, HORIZON_BYTES) > 0))
@@ -305,9 +307,9 @@ class Walk {
   }
 
   /** No event that it covers may be of a later time. */
-  #checkTime({ name }: SignedNote, made_at: Date, says: string): void {
-    const newest = timeOf(this.#newest_us);
-    if (this.#newest_us > Number.NEGATIVE_INFINITY && isAfter(newest, made_at))
+  #checkTime({ name }: SignedNote, made_at: Date, says: string, newest_us: number): void {
+    const newest = timeOf(newest_us);
+    if (newest_us > Number.NEGATIVE_INFINITY && isAfter(newest, made_at))
       this.#problems.add(
         'checkpoints',
         `${name} ${says} ${timeText(made_at)}, and covers an event of ${timeText(newest)}`,
@@ -317,7 +319,7 @@ class Walk {
   #judge(claim: Claim): void {
     const judged = judge(this.#trust, claim.signed, this.#problems);
     if (typeof judged !== 'string' && judged.cosigned_at)
-      this.#checkTime(claim.signed, judged.cosigned_at, 'was cosigned at');
+      this.#checkTime(claim.signed, judged.cosigned_at, 'was cosigned at', this.#latest_us);
     if (typeof judged === 'string') this.#unproven = judged;
     else if (!claim.met) this.#unproven = `the log does not have the root of ${claim.signed.name}`;
     else if (judged.size >= (this.#proven?.size ?? 0)) this.#proven = judged;
@@ -363,7 +365,10 @@ class Walk {
       if (this.#horizon && this.#horizon.compare(window.placeAt(n), 0, HORIZON_BYTES) > 0)
         this.#tree.insert(leaf, window.nameAt(n));
       else {
-        if (this.#kept_due) this.#tree.takeUnsealed(leaf);
+        if (this.#kept_due) {
+          this.#tree.takeUnsealed(leaf);
+          this.#latest_us = Math.max(this.#latest_us, window.times_us[n]!);
+        }
         this.#unsealed++;
         this.#oldest_unsealed_us = Math.min(this.#oldest_unsealed_us, window.times_us[n]!);
         this.#checkEnd(window, n);

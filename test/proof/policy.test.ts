@@ -10,6 +10,7 @@ import {
   parsePolicy,
   policyFor,
   policyText,
+  quorumAt,
 } from '../../src/proof/policy.ts';
 import { throwsA } from './throws.ts';
 
@@ -52,6 +53,90 @@ t.test('quorums', async (t) => {
     );
     t.same(judged.cosigned.length, cosigners.length);
     t.same(parsePolicy(policyText(policy, ['of a test'])), policy, 'its text is the same policy');
+  }
+});
+
+t.test('fewer witnesses than the quorum do not say when a checkpoint was cosigned', async (t) => {
+  const keys = `log ${L}\nwitness A ${a}\nwitness B ${b}\nwitness C ${c}\n`;
+  const none = Number.MAX_SAFE_INTEGER;
+  const cases: [string, (readonly [NoteSigner, number])[], number | null][] = [
+    ['quorum none', [], null],
+    [
+      'quorum none',
+      [
+        [A, 300],
+        [B, 200],
+      ],
+      200,
+    ],
+    [
+      'quorum A',
+      [
+        [A, 300],
+        [B, 100],
+      ],
+      300,
+    ],
+    [
+      'group G 2 A B C\nquorum G',
+      [
+        [A, 100],
+        [B, 300],
+        [C, 200],
+      ],
+      200,
+    ],
+    [
+      'group G any A B C\nquorum G',
+      [
+        [A, 300],
+        [B, 200],
+      ],
+      200,
+    ],
+    [
+      'group G all A B\nquorum G',
+      [
+        [C, 400],
+        [B, 300],
+        [A, 200],
+      ],
+      300,
+    ],
+    [
+      'group G any A B\ngroup H all G C\nquorum H',
+      [
+        [A, 100],
+        [B, 200],
+        [C, 300],
+      ],
+      300,
+    ],
+    [
+      'group G 2 A B C\nquorum G',
+      [
+        [A, none],
+        [B, 300],
+        [C, 200],
+      ],
+      300,
+    ],
+    [
+      'group G 2 A B C\nquorum G',
+      [
+        [A, none],
+        [B, 300],
+      ],
+      Number.NaN,
+    ],
+  ];
+  for (const [lines, cosigners, at_s] of cases) {
+    const policy = parsePolicy(keys + lines);
+    const signatures = cosigners.map(([signer, seconds]) => signer.sign(text, seconds));
+    const judged = judgeCheckpoint(policy, { text, signatures: [log.sign(text), ...signatures] });
+    t.equal(judged.problem, null);
+    const at = quorumAt(policy, judged.cosigned)?.getTime() ?? null;
+    t.same(at, at_s && at_s * 1000, lines);
   }
 });
 

@@ -234,6 +234,24 @@ t.test('histories', async (t) => {
     }),
   );
 
+  const later = { score: 5, tests: [], limit_exceeded: 'memory', cpu_time_us: 9 };
+  const more = { ...old, facts: { ...old.facts, ...later } };
+  const shown = {
+    ...{ cpu_time: 0.003, wall_time: null, score: null, tests: null, limit_exceeded: null },
+    ...{ stdout_truncated: true, stderr_truncated: true },
+  };
+  await proven(
+    'facts of a later schema say nothing',
+    given([accepted, started, more], { ...RECORD, ...shown }),
+  );
+  for (const [name, value] of Object.entries({ ...later, cpu_time: 9e-6 }))
+    if (name !== 'cpu_time_us')
+      await wrong(
+        `a record that takes ${name} from a fact of a later schema`,
+        given([accepted, started, more], { ...RECORD, ...shown, [name]: value }),
+        new RegExp(`^${name}: the record says `),
+      );
+
   const strange: Record<string, Step[]> = {
     'no end': [accepted, started],
     'no beginning': [{ ...started, version: 1 }, completed],

@@ -507,7 +507,9 @@ def packed_files(files):
 
 
 def record_of(events, status, end):
-    facts = dict(events[end]["facts"]) if events[end]["type"] == "submission.completed" else {}
+    own = FACTS.get((events[end]["type"], events[end]["schema"]), {})
+    said = events[end]["facts"].items() if events[end]["type"] == "submission.completed" else ()
+    facts = {name: value for name, value in said if name in own}
     if events[end]["type"] == "submission.failed":
         facts.update(verdict="IE", stdout_truncated=False, stderr_truncated=False, tests=events[end]["facts"].get("tests"))
     elif events[end]["type"] == "submission.cancelled":

@@ -189,7 +189,7 @@ export async function sealAndCosign(w: Pick<World, 'web'>): Promise<void> {
     const signature = witness.sign(text);
     await w.web`
       select runledger.put_cosignature(${last.origin}, ${last.size}, ${`${signature.name}+${signature.id}`},
-        ${new Date(cosignedAt(signature) * 1000)}, ${signatureLine(signature)})`;
+        ${cosignedAt(signature)}, ${signatureLine(signature)})`;
   }
 }
 

@@ -557,7 +557,7 @@ async function forgeAndSign(root: Db, id: string): Promise<void> {
     const text = checkpointText(checkpoint);
     const lines = witnesses.map((witness) => {
       const signature = witness.sign(text);
-      return `update runledger.cosignatures set line = '${signatureLine(signature)}', cosigned_at = to_timestamp(${cosignedAt(signature)})
+      return `update runledger.cosignatures set line = '${signatureLine(signature)}', cosigned_at = '${cosignedAt(signature).toISOString()}'
         where size = ${size} and witness like '${signature.name}%'`;
     });
     return `update runledger.checkpoints set root = '\\x${checkpoint.root.toString('hex')}', note = '${signedNote(key, checkpoint)}'

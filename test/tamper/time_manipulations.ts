@@ -1,6 +1,7 @@
 /** Clocks that are wrong, and times that somebody made up. */
 import type { Db } from '../../src/db.ts';
 import { cosignedAt, type NoteSigner, signatureLine } from '../../src/proof/note.ts';
+import { seal } from '../store/seal_now.ts';
 import { witnesses } from '../store/verified.ts';
 import { newId } from '../store/world.ts';
 import { type Copy, type Ledger, sealAndCosign } from './ledger.ts';
@@ -23,7 +24,7 @@ export async function putCosignature(
   const signature = signer.sign(note.slice(0, note.lastIndexOf('\n\n') + 1), seconds);
   await root`
     select runledger.put_cosignature(${origin}, ${size}, ${`${signature.name}+${signature.id}`},
-      ${new Date(cosignedAt(signature) * 1000)}, ${signatureLine(signature)})`;
+      ${cosignedAt(signature)}, ${signatureLine(signature)})`;
 }
 
 /** A witness of the policy signs the newest checkpoint again, so long after it was made. */
@@ -137,6 +138,28 @@ export const timeManipulations: readonly Manipulation[] = [
     name: 'a witness of the policy signed in fifty years',
     does: cosignedOff(50 * 365 * 86_400),
     says: /^the clock of the witness north is wrong: its time on checkpoint 3, \S+, is still to come/,
+  },
+  {
+    name: 'witnesses sign eight minutes before an event, behind a checkpoint that nobody signed',
+    does: async (copy, ledger) => {
+      const { root } = copy;
+      await root`select runledger.set_tier('early', 1, 1)`;
+      await seal(root);
+      await root`select runledger.set_tier('late', 1, 1)`;
+      await inEvents(
+        root,
+        `update runledger.events set at = at - interval '4 minutes'
+         where type = 'tier.set' and facts ->> 'name' = 'late'`,
+      );
+      await seal(root);
+      await in_tree(`${ALL_CHECKPOINTS} sealed_at - interval '4 minutes' where number >= 3`)(
+        copy,
+        ledger,
+      );
+      for (const witness of witnesses)
+        await putCosignature(root, witness, 5, Math.floor(Date.now() / 1000) - 480);
+    },
+    says: /^checkpoint 5 was cosigned at \S+, and covers an event of \S+/,
   },
   {
     name: 'a witness of the policy signed at a time that no date has',
