@@ -40,7 +40,7 @@ t.test('scores of the newer versions', async (t) => {
     }),
     [
       'secret sum 0 continue',
-      'secret/a min 30 continue',
+      'secret/a min 30 break',
       'secret/b sum 25 continue',
       'secret/c min 20 continue',
     ],
@@ -51,7 +51,7 @@ t.test('scores of the newer versions', async (t) => {
       'data/secret/test_group.yaml': 'max_score: 7\nscore_aggregation: pass-fail\n',
       'data/secret/a/test_group.yaml': 'max_score: 3\n',
     }),
-    ['secret min 7 continue', 'secret/a min 7 continue', 'secret/b min 7 continue'],
+    ['secret min 7 continue', 'secret/a min 7 break', 'secret/b min 7 break'],
   );
   t.strictSame(
     await scored(
@@ -67,7 +67,7 @@ t.test('scores of the newer versions', async (t) => {
       ...emptyTests('data/secret/a/1', 'data/secret/b/1', 'data/secret/c'),
       'data/secret/a/test_group.yaml': 'scoring: {score: 40}\n',
     }),
-    ['secret sum 30 continue', 'secret/a min 40 continue', 'secret/b min 30 continue'],
+    ['secret sum 30 continue', 'secret/a min 40 break', 'secret/b min 30 break'],
   );
 });
 

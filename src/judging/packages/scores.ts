@@ -41,6 +41,8 @@ function assign(group: DataGroup, max: Max, aggregation: Aggregation, context: C
     ...group.settings.group,
     accept_score,
     reject_score: 0,
+    // After a rejected test its score is 0, whatever the rest would have. Another group can ask for a group within it.
+    on_reject: aggregation === 'pass-fail' && !group.items.some(isGroup) ? 'break' : 'continue',
     aggregation: aggregation === 'sum' ? 'sum' : 'min',
     ...(context.has_validator ? pointsOf(max, aggregation) : {}),
   };
