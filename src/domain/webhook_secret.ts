@@ -1,7 +1,7 @@
 /** The form of a webhook's secret that the public libraries of Standard Webhooks make: its key as base64. */
 export const ENCODED_PREFIX = 'whsec_';
 
-/** Groups of four, of which the last may be without its padding: all that every library reads as the same key. */
+/** Groups of four. The last may be without its padding, which some libraries need: a receiver chooses what its own reads. */
 const ENCODED =
   /^whsec_((?:[A-Za-z0-9+/]{4})+|(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?))$/;
 

@@ -5,12 +5,13 @@
  * What must stay true: while a witness has another tree than ours, this process signs nothing (Sealer.stop). The first thing
  * that a process does is ask every witness, about a checkpoint that it has cosigned, too, and it seals nothing before each has
  * answered or failed to (areAsked): so a database that was restored from a copy is found out before it is built on, if a
- * witness can be reached. A witness that cosigns our newest checkpoint has no other tree.
+ * witness can be reached. Whatever the database says, only the network can be the reason for not having asked. A witness that
+ * cosigns our newest checkpoint has no other tree.
  *
  * A witness is believed without a proof. So a lying one can halt our sealing until the operator removes it, and can do no
  * other harm. A log that could ignore an honest witness would prove nothing.
  */
-import { type Db, isAway } from '../db.ts';
+import type { Db } from '../db.ts';
 import { createLog, type Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import type { VerifierKey } from '../proof/note.ts';
@@ -102,16 +103,17 @@ function watch(
     if (state.forked !== before.forked) onChange();
   };
 
-  const round: Chore['run'] = async (db, stopping) => {
+  const run: Chore['run'] = async (db, stopping) => {
     const cosigned = (await readCosigned(db, [key])).get(name) ?? null;
     change({ cosigned });
-    // There is no checkpoint.
-    if (!cosigned) is_settled = true;
-    if (!cosigned || performance.now() < next_ms) return;
-    if (asked && cosigned.behind === 0 && state.problem === null) return;
+    if (performance.now() < next_ms) return;
+    if (asked && cosigned?.behind === 0 && state.problem === null) return;
     const checkpoint = await lastCheckpoint(db);
-    if (!checkpoint) return;
-    const outcome = await cosign({ db, key, url, checkpoint, stopping }, cosigned.size);
+    if (!checkpoint) {
+      is_settled = true;
+      return;
+    }
+    const outcome = await cosign({ db, key, url, checkpoint, stopping }, cosigned?.size ?? 0);
     if (stopping.aborted || outcome.kind === 'outrun') return;
     asked = true;
     is_settled = true;
@@ -129,15 +131,6 @@ function watch(
     // That it gives no answer now takes nothing back.
     if (outcome.kind === 'failed' && state.forked) return;
     change({ problem: outcome.reason, forked: outcome.kind === 'forked' });
-  };
-  const run: Chore['run'] = async (db, stopping) => {
-    try {
-      await round(db, stopping);
-    } catch (error) {
-      // Sealing must not wait for what fails each time. Without the database nothing is sealed.
-      if (!isAway(error)) is_settled = true;
-      throw error;
-    }
   };
   const chore: Chore = { name: `witness ${key.name}`, every_ms, at_once: true, run };
   return { chore, state: () => state, isAsked: () => is_settled };

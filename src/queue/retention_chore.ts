@@ -19,11 +19,17 @@ import {
 } from '../store/retention.ts';
 import type { Chore } from './maintain.ts';
 
-/** How often each process asks whether a round is due. Not at its start: witnesses are asked first whether the log has forked. */
+/** How often each process asks whether a round is due. */
 const ASK_MS = 60_000;
 
-export function retaining(sealingProblem: (db: Db) => Promise<string | null>, log: Log): Chore {
+/** `mayBegin`: see Cosigning.areAsked. */
+export function retaining(
+  sealingProblem: (db: Db) => Promise<string | null>,
+  log: Log,
+  mayBegin: () => boolean = () => true,
+): Chore {
   const run: Chore['run'] = async (db, stopping) => {
+    if (!mayBegin()) return;
     const round = await beginRetention(db);
     if (round === null) return;
     const sealing = await sealingProblem(db);

@@ -102,6 +102,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
     retaining(
       async (db) => (sealer ? sealingProblem(sealer, db) : 'this process does not seal'),
       log,
+      cosigning?.areAsked,
     ),
     ...(cosigning?.chores ?? []),
   ];

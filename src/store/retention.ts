@@ -69,11 +69,14 @@ export type Forgotten = {
  */
 export async function forgetSubmission(
   db: Db,
-  id: string,
+  given: string,
   operator: string,
 ): Promise<Forgotten | null> {
-  const [found] = await db`select from runledger.submissions s where s.id = ${id}`;
+  const [found] = await db<{ id: string }[]>`
+    select s.id from runledger.submissions s where s.id = ${given}`;
   if (!found) return null;
+  // Events have it in lower case.
+  const { id } = found;
   const sum: Forgotten = { submissions: 0, open: 0, test_sets: 0, ids: [] };
   const add = async (ids: string[]) => {
     const before = await withBytes(db, ids);

@@ -264,8 +264,8 @@ function storedNote(row: Row, cosigners: Cosigners, problems: Problems): StoredN
   const witnesses = 'only' in cosigners ? cosigners.only : null;
   const known = row.lines.flatMap((line, n) => {
     const signature = cosignatureOf(line);
-    const of = signature ?? rowName(row.witnesses[n]!);
-    if (witnesses && !witnesses.some((key) => isKeyOf(of, key))) return [];
+    const names = [rowName(row.witnesses[n]!), ...(signature ? [signature] : [])];
+    if (witnesses && !names.some((of) => witnesses.some((key) => isKeyOf(of, key)))) return [];
     // What a witness cosigned last is found by the row.
     if (witnesses && signature && witnessName(signature) !== row.witnesses[n])
       problems.add('checkpoints', `${name}: a cosignature is by another witness than its row says`);
@@ -332,19 +332,22 @@ const rowName = (witness: string) => ({
   bytes: Buffer.alloc(0),
 });
 
-/** The size that the newest checkpoint claims, as far as there can be tiles for it. */
+/** The largest size that a checkpoint claims, of those that there can be tiles for. The newest has it. */
 export async function sealedSize(db: Db, problems: Problems): Promise<number> {
-  const [row] = await db<{ size: string | null; tiles: string }[]>`
-    select (select size from runledger.checkpoints order by number desc limit 1) as size,
-      (select count(*) from runledger.log_tiles where level = 0) as tiles`;
-  const size = Number(row!.size ?? 0);
+  const [row] = await db<{ newest: string | null; largest: string | null; tiles: string }[]>`
+    select newest, (select max(size) from runledger.checkpoints where size <= (tiles + ${MOST_MISSING}) * ${TILE_WIDTH}) as largest, tiles
+    from (
+      select (select size from runledger.checkpoints order by number desc limit 1) as newest,
+        (select count(*) from runledger.log_tiles where level = 0) as tiles
+    ) x`;
+  const newest = Number(row!.newest ?? 0);
   const most = (Number(row!.tiles) + MOST_MISSING) * TILE_WIDTH;
-  if (size <= most) return size;
-  problems.add(
-    'checkpoints',
-    `the newest checkpoint says that it covers ${size} events, and there are tiles for ${Number(row!.tiles) * TILE_WIDTH}`,
-  );
-  return most;
+  if (newest > most)
+    problems.add(
+      'checkpoints',
+      `the newest checkpoint says that it covers ${newest} events, and there are tiles for ${Number(row!.tiles) * TILE_WIDTH}`,
+    );
+  return Number(row!.largest ?? Math.min(newest, most));
 }
 
 export type Gap = { readonly first: number; readonly count: number; readonly partition: string };

@@ -288,6 +288,15 @@ async function verifyIn(
   if (seals) reportSeals(seals, problems);
   if (options.live) checkAge(log, problems);
   unchecked.push(...absentLogs(log, policy, 'database'), ...(log.elsewhere ? [ELSEWHERE] : []));
+  if (policy)
+    unchecked.push(
+      ...(await attempt(
+        'checkpoints',
+        'names that the log gave up',
+        (db) => unjudged(db, log.claims, policy),
+        [],
+      )),
+    );
   return { log, months, payloads, test_sets, differences, unchecked, comparisons, seals };
 }
 
@@ -324,6 +333,20 @@ export function absentLogs(
 }
 
 type Named = { readonly origin: string };
+
+/** A repair gives up its name, and anybody can write one: checkpoints of a name that the policy does not know have no judge. */
+async function unjudged(db: Db, claims: readonly LogClaim[], policy: Policy): Promise<string[]> {
+  const given_up = claims
+    .map(({ facts }) => (facts['before'] as Named | undefined)?.origin)
+    .filter((name) => name !== undefined && !policy.logs.some(({ key }) => key.name === name));
+  const rows = await db<{ origin: string; number: string; count: string }[]>`
+    select origin, min(number) as number, count(*) as count from runledger.checkpoints
+    where origin in (select jsonb_array_elements_text(${JSON.stringify(given_up)}::text::jsonb)) group by origin order by min(number)`;
+  return rows.map(
+    ({ origin, number, count }) =>
+      `the checkpoints of ${printable(origin)} (${count}, from number ${number} on): a repair gave this name up, and the policy does not have it`,
+  );
+}
 
 type Found = Awaited<ReturnType<typeof verifyIn>>;
 

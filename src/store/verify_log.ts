@@ -263,12 +263,22 @@ class Walk {
     }
   }
 
+  /** One that claims more than there is would never have its turn, and those behind it neither. */
   async #peek(): Promise<StoredNote | null> {
-    if (this.#next === undefined) {
+    while (this.#next === undefined) {
       const { done, value } = await this.#notes.next();
-      this.#next = done ? null : value;
+      if (done) this.#next = null;
+      else if (value.size <= this.#size) this.#next = value;
+      else this.#setAside(value, `and ${this.#size} are sealed`);
     }
-    return this.#next ?? null;
+    return this.#next;
+  }
+
+  /** Its root cannot be compared, but its signatures are judged. */
+  #setAside(note: StoredNote, why: string): void {
+    this.#checkpoints++;
+    this.#problems.add('checkpoints', `${note.name} covers ${note.size} events, ${why}`);
+    this.#judge({ signed: note, met: false });
   }
 
   async #nextSize(): Promise<number> {
@@ -281,8 +291,11 @@ class Walk {
 
   #reach(note: StoredNote, next: Buffer | null): void {
     const claim = { signed: note, met: false };
-    if (note.size === this.#tree.at) this.#tree.reach(claim);
-    else this.#outOfTurn(note);
+    if (note.size < this.#tree.at) {
+      this.#setAside(note, 'fewer than one before it');
+      return;
+    }
+    this.#tree.reach(claim);
     this.#judge(claim);
     this.#checkpoints++;
     this.#newest = note;
@@ -297,13 +310,6 @@ class Walk {
         'checkpoints',
         `${note.name} does not end where its row says: events at its end were added, removed or moved`,
       );
-  }
-
-  /** Its root cannot be compared. A row before it, which claims more, could be there to hide it. */
-  #outOfTurn({ name, size }: StoredNote): void {
-    const { at } = this.#tree;
-    const why = size > at ? `and the log has ${at}` : 'fewer than one before it';
-    this.#problems.add('checkpoints', `${name} covers ${size} events, ${why}`);
   }
 
   /** No event that it covers may be of a later time. */
@@ -398,10 +404,6 @@ class Walk {
         this.#tree.differ('removed', block.text.slice(at, at + HASH_BYTES), null, null);
       }
       await this.#pass(null, 0);
-    }
-    for (let note = await this.#peek(); note !== null; note = await this.#peek()) {
-      this.#outOfTurn(note);
-      this.#next = undefined;
     }
     await checkTiles(this.#db, this.#tiles.splice(0), this.#problems);
     await checkTileCounts(this.#db, this.#size, this.#problems);

@@ -112,6 +112,10 @@ export function claimProblem({ stream, type, at, facts }: LogClaim): string | nu
     return `the purge at ${timeText(at)} names a time that was still to come, or none: ${timeText(new Date(String(facts['ended_before'])))}`;
   if (type === 'test_set.deleted' && facts['key_id'] === undefined && isNot(facts['unused_since']))
     return `test set ${stream} was deleted at ${timeText(at)} by no key, and not because it was unused since a time before`;
+  // Sets of ids are compared as text. The service writes them in lower case.
+  const odd = type === 'payloads.forgotten' ? idsOf(facts).find((id) => !isId(id)) : undefined;
+  if (odd !== undefined)
+    return `the log claims that ${odd} was forgotten at ${timeText(at)}, and this is no id in lower case`;
   if (type !== 'log.detached') return null;
   const partition = String(facts['partition']);
   if (!canBeDetached(partition)) return `${partition} was detached, and is no month`;
@@ -155,8 +159,11 @@ export const forgottenIn = (claims: readonly LogClaim[]): Forgotten[] =>
     .map(({ at, facts }) => ({
       at,
       account_id: (facts['account_id'] as string | undefined) ?? null,
-      submissions: Array.isArray(facts['submissions']) ? facts['submissions'].map(String) : [],
+      submissions: idsOf(facts),
     }));
+
+const idsOf = ({ submissions }: LogClaim['facts']): string[] =>
+  Array.isArray(submissions) ? submissions.map(String) : [];
 
 /**
  * An auditor may allow an account, and not each submission. So a claim that names one must be of its submissions alone, and of

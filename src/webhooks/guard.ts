@@ -119,7 +119,8 @@ export async function resolveTarget(
     if (range !== null) return { kind: 'blocked_address', address, range };
   }
   if (answer.addresses.length === 0) return { kind: 'dns_failed', code: 'ENODATA' };
-  const families = [4, 6].map((family) => answer.addresses.filter((each) => isIP(each) === family));
+  const once = [...new Set(answer.addresses)];
+  const families = [4, 6].map((family) => once.filter((each) => isIP(each) === family));
   const dialled = new Set(families.flatMap((addresses) => addresses.slice(0, MOST_DIALLED)));
-  return { kind: 'addresses', addresses: answer.addresses.filter((each) => dialled.has(each)) };
+  return { kind: 'addresses', addresses: once.filter((each) => dialled.has(each)) };
 }

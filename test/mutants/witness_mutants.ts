@@ -121,7 +121,7 @@ export const witnessMutants: readonly Mutant[] = [
     'src/queue/cosigning.ts',
     ['test/queue/cosigning.test.ts', 'test/queue/forked_log.test.ts'],
     ['a fork stops sealing', 'sealer.stop(fork ? forkReason(fork) : null);', 'sealer.stop(null);'],
-    ['a start asks every witness', 'if (asked && cosigned.behind', 'if (cosigned.behind'],
+    ['a start asks every witness', 'if (asked && cosigned?.behind', 'if (cosigned?.behind'],
     ['sealing waits for the first answer', 'isAsked: () => is_settled', 'isAsked: () => true'],
     ['a failure takes no fork back', "if (outcome.kind === 'failed' && state.forked) return;", ''],
     ['a witness that fails is not asked at once', 'performance.now() < next_ms', 'false'],

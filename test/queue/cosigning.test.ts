@@ -119,6 +119,43 @@ t.test('nothing is sealed before each witness has answered, or failed to', async
   t.ok(await eventually(isSealed), 'without witnesses it waits for nobody');
 });
 
+t.test('the database cannot keep a process from asking the witnesses', async (t) => {
+  const { w, db, web, append } = await aLog(t);
+  const witness = await aWitness(t, [KEY.signer.verifier]);
+  await append(5);
+  await sealAll(w.db, db, web([]));
+  await web([witness]).round();
+  const [row] = await w.db<{ honest: string }[]>`
+    select pg_get_functiondef('runledger.cosigned(text[])'::regprocedure) as honest`;
+  const lying = (ends: string) => {
+    const header = row!.honest.slice(0, row!.honest.search(/\sAS \$/));
+    return w.db.unsafe(
+      `${header.replace(/LANGUAGE \w+/, 'LANGUAGE plpgsql')} as $f$ begin ${ends} end $f$`,
+    );
+  };
+  const asked: string[] = [];
+  const between = await aStranger(t, (res, body) => {
+    asked.push(body);
+    witness.add(body).then((answer) => res.writeHead(answer.status).end(answer.body));
+  });
+  const again = web([{ key: witness.key, url: between.url }]);
+  await lying('return;');
+  await again.round();
+  t.equal(
+    asked.length > 0,
+    true,
+    'that it says nothing of the witness is no answer of the witness',
+  );
+  t.ok(again.cosigning.areAsked());
+  const failing = web([{ key: witness.key, url: between.url }]);
+  await lying(`raise 'no';`);
+  await t.rejects(failing.round());
+  t.equal(failing.cosigning.areAsked(), false, 'an error of the database is none, either');
+  await w.db.unsafe(row!.honest);
+  await failing.round();
+  t.ok(failing.cosigning.areAsked());
+});
+
 t.test('a witness that has more or less than the database says is followed', async (t) => {
   const { db, w, web, append } = await aLog(t);
   const witness = await aWitness(t, [KEY.signer.verifier]);

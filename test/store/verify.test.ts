@@ -88,6 +88,13 @@ t.test('a log of the policy that the database has no checkpoint of is named', as
   await createSealer(third!).seal(w.web);
   const given_up = `repaired ${before.origin} ${before.size}\n`;
   t.same(await unchecked(all, given_up), [], 'a repair gave the name up');
+  t.same(
+    await unchecked(trusting(LOG_VERIFIER, third!.signer.verifier)),
+    [
+      'the checkpoints of example.org/second (1, from number 2 on): a repair gave this name up, and the policy does not have it',
+    ],
+    'anybody can make up a repair of a name that the policy does not have',
+  );
 });
 
 t.test(

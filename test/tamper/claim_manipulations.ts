@@ -39,14 +39,18 @@ export async function launder({ root, owner_url }: Copy, { ids }: Ledger): Promi
 }
 
 /** Deletes the bytes of the newest submission that has ended, and claims that somebody asked for it. */
-async function forgetNewest(root: Copy['root'], more: { account_id?: string }): Promise<void> {
+async function forgetNewest(
+  root: Copy['root'],
+  more: { account_id?: string },
+  written: (id: string) => string = (id) => id,
+): Promise<void> {
   const [old] = await root<{ stream: string; n: number }[]>`
     with one as (select id from runledger.submissions where completed_at is not null
         and id in (select stream from runledger.payloads) order by id desc limit 1),
       gone as (delete from runledger.payloads where stream in (select id from one) returning stream)
     select stream, count(*)::integer as n from gone group by stream`;
   await claim(root, 'payloads.forgotten', {
-    ...{ submissions: [old!.stream], payloads: old!.n, size_bytes: 10, operator: 'x@y' },
+    ...{ submissions: [written(old!.stream)], payloads: old!.n, size_bytes: 10, operator: 'x@y' },
     ...more,
   });
 }
@@ -115,6 +119,13 @@ export const claimManipulations: readonly Manipulation[] = [
     says: new RegExp(
       `^the log claims that ${ANOTHER_ACCOUNT} had \\S+ forgotten at \\S+, and it is of \\S+$`,
     ),
+  },
+  {
+    name: 'the same, with its id in capitals',
+    does: ({ root }) =>
+      forgetNewest(root, { account_id: ANOTHER_ACCOUNT }, (id) => id.toUpperCase()),
+    with: { allow: () => parseRemovals(`forgotten ${ANOTHER_ACCOUNT}`) },
+    says: /^the log claims that [0-9A-F-]{36} was forgotten at \S+, and this is no id in lower case$/,
   },
   {
     name: 'an idempotency key leads to another account’s submission',

@@ -6,7 +6,13 @@ import { checkpointText } from '../../src/proof/checkpoint.ts';
 import { ENTRY_COLUMNS } from '../../src/proof/entry.ts';
 import { createLogKey, sketchText } from '../../src/proof/log_key.ts';
 import { leafHash } from '../../src/proof/merkle.ts';
-import { cosignedAt, signatureLine } from '../../src/proof/note.ts';
+import {
+  cosignedAt,
+  NoteSigner,
+  parseNote,
+  signatureLine,
+  WITNESS_KEY,
+} from '../../src/proof/note.ts';
 import { Tiles } from '../../src/proof/tiles.ts';
 import { CannotSeal, createSealer, signedNote } from '../../src/store/checkpoints.ts';
 import { readEntries } from '../../src/store/entries.ts';
@@ -62,6 +68,20 @@ async function purgeOne({ root }: Copy, { ids }: Ledger, events: string): Promis
   });
 }
 
+/** Two checkpoints behind the newest: one of a name and a size that there are not, and one of the newest's size. */
+async function hiddenBehind({ root }: Copy): Promise<void> {
+  const [last] = await root<{ number: number; size: number; root: Buffer }[]>`
+    select number::integer, size::integer, root from runledger.checkpoints order by number desc limit 1`;
+  const row = (more: number, origin: string, size: number) => {
+    const note = signedNote(createLogKey(Buffer.alloc(32, 67), origin), {
+      ...{ origin, size, root: last!.root },
+    });
+    return `insert into runledger.checkpoints select (jsonb_populate_record(c, jsonb_build_object('number', ${last!.number + more},
+      'origin', '${origin}', 'size', ${size}, 'note', '${note}'))).* from runledger.checkpoints c where number = ${last!.number}`;
+  };
+  await quietly(root, TREE, `${row(1, 'zz', 1e9)}; ${row(2, 'yy', last!.size)}`);
+}
+
 export const proofManipulations: readonly Manipulation[] = [
   {
     name: 'an event is changed, and everything is signed again with another key',
@@ -93,19 +113,13 @@ export const proofManipulations: readonly Manipulation[] = [
   },
   {
     name: 'a checkpoint that claims more than there is hides one that nobody signed',
-    does: async ({ root }) => {
-      const [last] = await root<{ number: number; size: number; root: Buffer }[]>`
-        select number::integer, size::integer, root from runledger.checkpoints order by number desc limit 1`;
-      const row = (more: number, origin: string, size: number) => {
-        const note = signedNote(createLogKey(Buffer.alloc(32, 67), origin), {
-          ...{ origin, size, root: last!.root },
-        });
-        return `insert into runledger.checkpoints select (jsonb_populate_record(c, jsonb_build_object('number', ${last!.number + more},
-          'origin', '${origin}', 'size', ${size}, 'note', '${note}'))).* from runledger.checkpoints c where number = ${last!.number}`;
-      };
-      await quietly(root, TREE, `${row(1, 'zz', 1e9)}; ${row(2, 'yy', last!.size)}`);
-    },
-    says: /^checkpoint \d+ covers 1000000000 events, and the log has \d+$/,
+    does: hiddenBehind,
+    says: /^checkpoint \d+: the policy has no log yy$/,
+  },
+  {
+    name: 'the same: the one that hides it is named, too',
+    does: hiddenBehind,
+    says: /^checkpoint \d+ covers 1000000000 events, and \d+ are sealed$/,
   },
   {
     name: 'a checkpoint of another name covers fewer events than the one before it',
@@ -128,6 +142,21 @@ export const proofManipulations: readonly Manipulation[] = [
     name: 'the row of a cosignature names another witness',
     does: in_tree(`update runledger.cosignatures set witness = 'x' || substr(witness, 2)
       where witness like 'north%' and size = (select max(size) from runledger.checkpoints)`),
+    says: /^checkpoint \d+: a cosignature is by another witness than its row says/,
+  },
+  {
+    name: 'the row of a witness has the line of a stranger',
+    does: async (copy, ledger) => {
+      const stranger = new NoteSigner('stranger', WITNESS_KEY, Buffer.alloc(32, 77));
+      const [last] = await copy.root<{ note: string }[]>`
+        select note from runledger.checkpoints order by number desc limit 1`;
+      const signature = stranger.sign(parseNote(last!.note).text);
+      await in_tree(`update runledger.cosignatures set line = '${signatureLine(signature)}'
+        where witness like 'north%' and size = (select max(size) from runledger.checkpoints)`)(
+        copy,
+        ledger,
+      );
+    },
     says: /^checkpoint \d+: a cosignature is by another witness than its row says/,
   },
   {

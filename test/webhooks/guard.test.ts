@@ -98,6 +98,12 @@ t.test('of a long answer only the first of each family are dialled', async (t) =
   );
   const addresses = [...public_6.slice(0, 4), ...public_4.slice(0, 4)];
   t.same(found, { kind: 'addresses', addresses });
+  const again = answering(...Array.from({ length: 200 }, () => public_4[0]!), public_6[0]!);
+  t.same(
+    await resolveTarget(target, again, production, signal),
+    { kind: 'addresses', addresses: [public_4[0]!, public_6[0]!] },
+    'an address is dialled once',
+  );
   const last = answering(...public_4, '10.0.0.1');
   t.match(await resolveTarget(target, last, production, signal), { kind: 'blocked_address' });
 });
