@@ -53,9 +53,16 @@ const MOST_ASKS = 3;
 export async function cosign(asked: Asked, known: number): Promise<CosignOutcome> {
   const { checkpoint, url, stopping } = asked;
   let old = Math.min(known, checkpoint.size);
+  let damage: DamagedTree | null = null;
   try {
     for (let ask = 0; ask < MOST_ASKS; ask++) {
-      const proof = await checkedProof(asked.db, old, checkpoint);
+      const proof: Buffer[] = await checkedProof(asked.db, old, checkpoint).catch((error) => {
+        if (!(error instanceof DamagedTree) || damage) throw error;
+        damage = error;
+        // It may have a larger tree. To ask for that needs no proof.
+        old = checkpoint.size;
+        return [];
+      });
       const answer = await askWitness(url, additionText(old, proof, checkpoint.note), stopping);
       if (answer.status === WITNESS_STATUS.cosigned) return await keep(asked, answer);
       if (answer.status === WITNESS_STATUS.not_proven)

@@ -3,9 +3,9 @@
  * no other, and is asked one thing at a time.
  *
  * What must stay true: while a witness has another tree than ours, this process signs nothing (Sealer.stop). The first thing
- * that a process does is ask every witness, about a checkpoint that it has cosigned, too, and it seals nothing before each has
- * answered or failed to (areAsked): so a database that was restored from a copy is found out before it is built on, if a
- * witness can be reached. Whatever the database says, only the network can be the reason for not having asked. A witness that
+ * that a process does is ask every witness, about a checkpoint that it has cosigned, too. It builds on no checkpoint that it
+ * found before each has answered, or has given no answer (Sealer.hold): so a database that was restored from a copy is found
+ * out before it is built on, if a witness can be reached. Nothing that the database says ends this wait. A witness that
  * cosigns our newest checkpoint has no other tree.
  *
  * A witness is believed without a proof. So a lying one can halt our sealing until the operator removes it, and can do no
@@ -23,8 +23,6 @@ import type { Chore } from './maintain.ts';
 export type Cosigning = {
   readonly chores: readonly Chore[];
   states(): WitnessState[];
-  /** Each witness was asked once since the start, or there was no checkpoint to ask about. */
-  areAsked(): boolean;
 };
 
 const EVERY_MS = 2_000;
@@ -33,7 +31,7 @@ const LONGEST_PAUSE_MS = 5 * 60_000;
 
 type Options = {
   witnesses: readonly { readonly key: VerifierKey; readonly url: string }[];
-  sealer: Pick<Sealer, 'stop'>;
+  sealer: Pick<Sealer, 'stop' | 'hold'>;
   log: Log;
   metrics: Metrics;
   every_ms?: number;
@@ -44,17 +42,16 @@ export function createCosigning(options: Options): Cosigning {
   const judge = () => {
     const fork = watched.map(({ state }) => state()).find((state) => state.forked);
     sealer.stop(fork ? forkReason(fork) : null);
+    const waits = watched.map(({ waitsFor }) => waitsFor()).find((reason) => reason !== null);
+    sealer.hold(waits ?? null);
   };
   const watched = options.witnesses.map((witness) =>
     watch({ ...options, witness, every_ms, onChange: judge }),
   );
+  judge();
   const states = () => watched.map(({ state }) => state());
   observe(options.metrics, states);
-  return {
-    chores: watched.map(({ chore }) => chore),
-    states,
-    areAsked: () => watched.every(({ isAsked }) => isAsked()),
-  };
+  return { chores: watched.map(({ chore }) => chore), states };
 }
 
 /** For a command: each call asks every witness once that has not failed before, and returns what is known then. */
@@ -84,8 +81,8 @@ function watch(
   const name = witnessName(key);
   let state: WitnessState = { name: key.name, cosigned: null, problem: null, forked: false };
   let asked = false;
-  /** Nothing more is to be learned before sealing. */
-  let is_settled = false;
+  /** Why it was not asked. */
+  let failure: string | null = null;
   let pause_ms = 0;
   let next_ms = 0;
 
@@ -103,20 +100,19 @@ function watch(
     if (state.forked !== before.forked) onChange();
   };
 
-  const run: Chore['run'] = async (db, stopping) => {
+  const round: Chore['run'] = async (db, stopping) => {
     const cosigned = (await readCosigned(db, [key])).get(name) ?? null;
     change({ cosigned });
     if (performance.now() < next_ms) return;
     if (asked && cosigned?.behind === 0 && state.problem === null) return;
     const checkpoint = await lastCheckpoint(db);
-    if (!checkpoint) {
-      is_settled = true;
-      return;
-    }
+    if (!checkpoint) return;
     const outcome = await cosign({ db, key, url, checkpoint, stopping }, cosigned?.size ?? 0);
     if (stopping.aborted || outcome.kind === 'outrun') return;
-    asked = true;
-    is_settled = true;
+    if (!asked) {
+      asked = true;
+      onChange();
+    }
     if (outcome.kind === 'cosigned') {
       pause_ms = 0;
       change({
@@ -132,8 +128,21 @@ function watch(
     if (outcome.kind === 'failed' && state.forked) return;
     change({ problem: outcome.reason, forked: outcome.kind === 'forked' });
   };
+  const run: Chore['run'] = async (db, stopping) => {
+    try {
+      await round(db, stopping);
+    } catch (error) {
+      failure = (error as Error).message;
+      onChange();
+      throw error;
+    }
+  };
   const chore: Chore = { name: `witness ${key.name}`, every_ms, at_once: true, run };
-  return { chore, state: () => state, isAsked: () => is_settled };
+  const waitsFor = () =>
+    asked
+      ? null
+      : `the witness ${key.name} was not asked yet${failure === null ? '' : `: ${failure}`}`;
+  return { chore, state: () => state, waitsFor };
 }
 
 function observe(metrics: Metrics, states: () => WitnessState[]): void {

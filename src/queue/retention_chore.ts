@@ -22,14 +22,8 @@ import type { Chore } from './maintain.ts';
 /** How often each process asks whether a round is due. */
 const ASK_MS = 60_000;
 
-/** `mayBegin`: see Cosigning.areAsked. */
-export function retaining(
-  sealingProblem: (db: Db) => Promise<string | null>,
-  log: Log,
-  mayBegin: () => boolean = () => true,
-): Chore {
+export function retaining(sealingProblem: (db: Db) => Promise<string | null>, log: Log): Chore {
   const run: Chore['run'] = async (db, stopping) => {
-    if (!mayBegin()) return;
     const round = await beginRetention(db);
     if (round === null) return;
     const sealing = await sealingProblem(db);

@@ -3,15 +3,9 @@ import type { Db } from '../db.ts';
 import type { Log } from '../log.ts';
 import { CannotSeal, type Sealer } from '../store/checkpoints.ts';
 
-/** `mayBegin`: see Cosigning.areAsked. */
-export function sealing(
-  sealer: Sealer,
-  log: Log,
-  mayBegin: () => boolean = () => true,
-): (db: Db) => Promise<void> {
+export function sealing(sealer: Sealer, log: Log): (db: Db) => Promise<void> {
   let logged: string | null = null;
   return async (db) => {
-    if (!mayBegin()) return;
     try {
       await sealer.seal(db);
       if (logged !== null) log.info('the log is sealed again');

@@ -43,8 +43,8 @@ export type WebJobsOptions = {
   announcements?: Announcements;
   /** Null: this process seals nothing. */
   sealer: Sealer | null;
-  /** With witnesses, nothing is sealed before they were asked. */
-  cosigning?: Pick<Cosigning, 'chores' | 'areAsked'>;
+  /** Chores for witnesses, which hold the sealer until they were asked. */
+  cosigning?: Pick<Cosigning, 'chores'>;
   /** The database is there again. */
   onBack?: () => void;
   metrics?: Metrics;
@@ -94,7 +94,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
     log,
   });
   if (sealer) observeSealer(metrics, sealer);
-  const seal = sealer && sealing(sealer, log, cosigning?.areAsked);
+  const seal = sealer && sealing(sealer, log);
   const { pending_max_age_ms } = config;
   const chores = [
     ...choresOf({ pending_max_age_ms, seal }),
@@ -102,7 +102,6 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
     retaining(
       async (db) => (sealer ? sealingProblem(sealer, db) : 'this process does not seal'),
       log,
-      cosigning?.areAsked,
     ),
     ...(cosigning?.chores ?? []),
   ];

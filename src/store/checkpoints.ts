@@ -67,11 +67,14 @@ export type Sealer = {
   problem(): string | null;
   /** Signs nothing any more, because a witness knows another tree; null: goes on. */
   stop(reason: string | null): void;
+  /** Builds on no checkpoint that this process did not see grow, because witnesses were not asked yet; null: goes on. */
+  hold(reason: string | null): void;
 };
 
 /** `now`: events of later times are not sealed. */
 export function createSealer(key: LogKey | null, now: () => number = Date.now): Sealer {
   let stopped: string | null = null;
+  let held: string | null = null;
   let failed: string | null = key ? null : NO_KEY;
   /** The newest checkpoint that this process has seen. Nobody who writes to the database can take it back. */
   let seen: Checkpoint | null = null;
@@ -95,6 +98,7 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
     // While this call reads, another one may seal.
     const before = seen;
     const start = await startOf(db, key);
+    if (start.last && !before && held !== null) throw new CannotSeal(held);
     await checkClock(db, start.last, key);
     if (before) await checkExtends(db, before, start.last);
     see(start.last);
@@ -112,6 +116,9 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
     problem: () => stopped ?? failed,
     stop: (reason) => {
       stopped = reason;
+    },
+    hold: (reason) => {
+      held = reason;
     },
   };
 }

@@ -6,7 +6,7 @@ import { isAfter, timeText } from '../domain/clocks.ts';
 import { type Checkpoint, parseCheckpoint } from '../proof/checkpoint.ts';
 import { isSketchOf } from '../proof/log_key.ts';
 import { BadNote, cosignedAt, type Note, parseNote, type VerifierKey } from '../proof/note.ts';
-import { judgeCheckpoint, type Policy, quorumAt } from '../proof/policy.ts';
+import { judgeCheckpoint, NONE, type Policy, quorumAt } from '../proof/policy.ts';
 import type { Problems } from './problems.ts';
 
 export type Kept = {
@@ -25,6 +25,8 @@ export type Proven = {
   readonly origin: string;
   /** See quorumAt. */
   readonly cosigned_at: Date | null;
+  /** When the first of its witnesses signed: what it covers was there. */
+  readonly first_cosigned_at: Date | null;
   readonly witnesses: readonly string[];
 };
 
@@ -64,6 +66,7 @@ export function judge(trust: Trust, signed: SignedNote, problems: Problems): Pro
     size: checkpoint.size,
     origin: checkpoint.origin,
     cosigned_at: quorumAt(policy, cosigned),
+    first_cosigned_at: quorumAt({ ...policy, quorum: NONE }, cosigned),
     witnesses: cosigned.map(({ name }) => name),
   };
 }

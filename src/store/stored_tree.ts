@@ -332,10 +332,17 @@ const rowName = (witness: string) => ({
   bytes: Buffer.alloc(0),
 });
 
-/** The largest size that a checkpoint claims, of those that there can be tiles for. The newest has it. */
+/**
+ * The largest size that a checkpoint claims, of those that there can be tiles for. The newest has it. Of a name that the log
+ * gave up it can be larger: events were lost.
+ */
 export async function sealedSize(db: Db, problems: Problems): Promise<number> {
+  const given_up = JSON.stringify([...(await namesGivenUp(db))].filter((name) => name !== null));
   const [row] = await db<{ newest: string | null; largest: string | null; tiles: string }[]>`
-    select newest, (select max(size) from runledger.checkpoints where size <= (tiles + ${MOST_MISSING}) * ${TILE_WIDTH}) as largest, tiles
+    select newest, tiles,
+      (select max(size) from runledger.checkpoints
+        where size <= (tiles + ${MOST_MISSING}) * ${TILE_WIDTH} 
+          and origin not in (select jsonb_array_elements_text(${given_up}::text::jsonb))) as largest
     from (
       select (select size from runledger.checkpoints order by number desc limit 1) as newest,
         (select count(*) from runledger.log_tiles where level = 0) as tiles

@@ -191,12 +191,12 @@ class FileCheck {
 
   /** No event that it covers may be of a later time. */
   #checkTime({ name }: SignedNote, judged: Proven | string): void {
-    if (typeof judged === 'string' || !judged.cosigned_at) return;
+    if (typeof judged === 'string' || !judged.first_cosigned_at) return;
     const newest = timeOf(this.#newest_us);
-    if (this.#newest_us > Number.NEGATIVE_INFINITY && isAfter(newest, judged.cosigned_at))
+    if (this.#newest_us > Number.NEGATIVE_INFINITY && isAfter(newest, judged.first_cosigned_at))
       this.problems.add(
         'checkpoints',
-        `${name} was cosigned at ${timeText(judged.cosigned_at)}, and covers an event of ${timeText(newest)}`,
+        `${name} was cosigned at ${timeText(judged.first_cosigned_at)}, and covers an event of ${timeText(newest)}`,
       );
   }
 

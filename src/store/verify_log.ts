@@ -324,8 +324,8 @@ class Walk {
 
   #judge(claim: Claim): void {
     const judged = judge(this.#trust, claim.signed, this.#problems);
-    if (typeof judged !== 'string' && judged.cosigned_at)
-      this.#checkTime(claim.signed, judged.cosigned_at, 'was cosigned at', this.#latest_us);
+    if (typeof judged !== 'string' && judged.first_cosigned_at)
+      this.#checkTime(claim.signed, judged.first_cosigned_at, 'was cosigned at', this.#latest_us);
     if (typeof judged === 'string') this.#unproven = judged;
     else if (!claim.met) this.#unproven = `the log does not have the root of ${claim.signed.name}`;
     else if (judged.size >= (this.#proven?.size ?? 0)) this.#proven = judged;

@@ -90,6 +90,32 @@ t.test('a submission in the wrong folder is named, with what it got', async (t) 
   }
 });
 
+t.test('an expected result may come behind the test that ends a scored group', async (t) => {
+  const copy = join(folder, 'scored');
+  const files = {
+    'problem.yaml':
+      'problem_format_version: 2025-09\nname: x\ntype: scoring\nlimits: {time_limit: 5}\n',
+    'data/sample/1.in': '0\n',
+    'data/sample/1.ans': '0\n',
+    'data/secret/test_group.yaml': 'score_aggregation: sum\n',
+    'data/secret/g/test_group.yaml': 'max_score: 100\n',
+    'data/secret/g/1.in': '1\n',
+    'data/secret/g/1.ans': '1\n',
+    'data/secret/g/2.in': '2\n',
+    'data/secret/g/2.ans': '2\n',
+    'submissions/submissions.yaml': 'mixed/later.py: {permitted: [AC, WA, RTE], required: [RTE]}\n',
+    'submissions/mixed/later.py': 'n = int(input())\nprint(0)\nassert n < 2\n',
+    'submissions/accepted/same.py': 'print(input())\n',
+  };
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(dirname(join(copy, path)), { recursive: true });
+    await writeFile(join(copy, path), text);
+  }
+  const { status, stdout, stderr } = await runledger(['problem', 'check', copy], env);
+  t.equal(status, 0, `${stdout}${stderr}`);
+  t.match(stdout, /^2 submissions get what is expected$/m);
+});
+
 t.test('what the service cannot judge is no difference, unless that is everything', async (t) => {
   const copy = join(folder, 'several');
   await cp(problemFolder({ name: 'yesno' }), copy, { recursive: true });

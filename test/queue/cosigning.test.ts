@@ -90,8 +90,8 @@ t.test('nothing is sealed before each witness has answered, or failed to', async
   await append(5);
   const empty = web([witness]);
   await empty.round();
-  t.ok(empty.cosigning.areAsked(), 'without a checkpoint there is nothing to ask');
   await sealAll(w.db, db, empty);
+  t.ok(await lastCheckpoint(db), 'without a checkpoint there is nothing to ask');
   await append(5);
   const sealed = async () => (await lastCheckpoint(db))!.size;
   const before = await sealed();
@@ -100,20 +100,21 @@ t.test('nothing is sealed before each witness has answered, or failed to', async
     const asked = Promise.withResolvers<{ res: ServerResponse; body: string }>();
     const between = await aStranger(t, (res, body) => asked.resolve({ res, body }));
     const again = web([{ key: witness.key, url: between.url }]);
-    const seal = sealing(again.sealer, log, again.cosigning.areAsked);
-    t.equal(again.cosigning.areAsked(), false);
+    const seal = sealing(again.sealer, log);
     const round = again.round();
     const { res, body } = await asked.promise;
     await seal(db);
     t.equal(await sealed(), before, 'it waits for the answer');
+    t.equal(again.sealer.problem(), 'the witness witness.test was not asked yet');
     const answer = await witness.add(body);
     res.writeHead(status).end(answer.body);
     await round;
-    t.ok(again.cosigning.areAsked(), `${status}`);
+    await again.sealer.check(db);
+    t.equal(again.sealer.problem(), null, `${status}`);
   }
   const none = web([]);
   const isSealed = async () => {
-    await sealing(none.sealer, log, none.cosigning.areAsked)(db);
+    await sealing(none.sealer, log)(db);
     return (await sealed()) > before;
   };
   t.ok(await eventually(isSealed), 'without witnesses it waits for nobody');
@@ -125,35 +126,46 @@ t.test('the database cannot keep a process from asking the witnesses', async (t)
   await append(5);
   await sealAll(w.db, db, web([]));
   await web([witness]).round();
-  const [row] = await w.db<{ honest: string }[]>`
-    select pg_get_functiondef('runledger.cosigned(text[])'::regprocedure) as honest`;
-  const lying = (ends: string) => {
+  /** Replaces a function of ours by one that ends like this. Returns what puts it back. */
+  const lying = async (name: string, ends: string) => {
+    const [row] = await w.db<{ honest: string }[]>`
+      select pg_get_functiondef(p.oid) as honest from pg_proc p
+      where p.pronamespace = 'runledger'::regnamespace and p.proname = ${name}`;
     const header = row!.honest.slice(0, row!.honest.search(/\sAS \$/));
-    return w.db.unsafe(
+    await w.db.unsafe(
       `${header.replace(/LANGUAGE \w+/, 'LANGUAGE plpgsql')} as $f$ begin ${ends} end $f$`,
     );
+    return () => w.db.unsafe(row!.honest);
   };
   const asked: string[] = [];
   const between = await aStranger(t, (res, body) => {
     asked.push(body);
     witness.add(body).then((answer) => res.writeHead(answer.status).end(answer.body));
   });
-  const again = web([{ key: witness.key, url: between.url }]);
-  await lying('return;');
-  await again.round();
-  t.equal(
-    asked.length > 0,
-    true,
-    'that it says nothing of the witness is no answer of the witness',
-  );
-  t.ok(again.cosigning.areAsked());
-  const failing = web([{ key: witness.key, url: between.url }]);
-  await lying(`raise 'no';`);
+  const start = () => web([{ key: witness.key, url: between.url }]);
+  const silent = start();
+  let honest = await lying('cosigned', 'return;');
+  await silent.round();
+  t.equal(asked.length, 1, 'that it says nothing of the witness is no answer of the witness');
+  await silent.sealer.check(db);
+  await honest();
+
+  const failing = start();
+  honest = await lying('cosigned', `raise 'no';`);
   await t.rejects(failing.round());
-  t.equal(failing.cosigning.areAsked(), false, 'an error of the database is none, either');
-  await w.db.unsafe(row!.honest);
+  await t.rejects(failing.sealer.check(db), /^the witness witness\.test was not asked yet: no/);
+  t.match(failing.sealer.problem(), /not asked yet: no/, 'and health says it');
+  await honest();
   await failing.round();
-  t.ok(failing.cosigning.areAsked());
+  await failing.sealer.check(db);
+
+  const empty = start();
+  honest = await lying('last_checkpoint', 'return;');
+  await empty.round();
+  await honest();
+  await t.rejects(empty.sealer.check(db), /^the witness witness\.test was not asked yet$/);
+  await empty.round();
+  await empty.sealer.check(db);
 });
 
 t.test('a witness that has more or less than the database says is followed', async (t) => {
@@ -282,7 +294,7 @@ t.test(
       const mine = web([bad, honest]);
       const { sealer, round, cosigning, metrics } = mine;
       await append(9);
-      await sealAll(w.db, db, mine);
+      await sealAll(w.db, db, web([]));
       await round();
       const [state, good] = cosigning.states();
       t.match(

@@ -5,6 +5,7 @@ import { createLogKey } from '../../src/proof/log_key.ts';
 import { keyText } from '../../src/proof/note.ts';
 import { parsePolicy } from '../../src/proof/policy.ts';
 import { CannotSeal, createSealer } from '../../src/store/checkpoints.ts';
+import { rebuild } from '../../src/store/rebuild.ts';
 import { repair } from '../../src/store/repair.ts';
 import { key } from '../store/seal_now.ts';
 import type { Copy, Ledger } from './ledger.ts';
@@ -33,6 +34,19 @@ export async function launder({ root, owner_url }: Copy, { ids }: Ledger): Promi
     const same = await repair(db, key, why).catch((error: unknown) => error);
     if (!(same instanceof CannotSeal)) throw new Error('repaired under the same name');
     await repair(db, RENAMED, why);
+  } finally {
+    await db.end();
+  }
+}
+
+/** The newest submission is lost, as in a restore, and the log goes on under a new name. */
+export async function lose({ root, owner_url }: Copy, { judged_id }: Ledger): Promise<void> {
+  await inEvents(root, `delete from runledger.events where stream = '${judged_id}'`);
+  await root`delete from runledger.payloads where stream = ${judged_id}`;
+  const db = connect(owner_url, { name: 'operator', max: 1 });
+  try {
+    await rebuild(db);
+    await repair(db, RENAMED, { reason: 'a restore', operator: 'x@y' });
   } finally {
     await db.end();
   }

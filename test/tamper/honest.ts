@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { parseRemovals } from '../../src/domain/removals.ts';
 import { NoteSigner, WITNESS_KEY } from '../../src/proof/note.ts';
 import { seal } from '../store/seal_now.ts';
-import { BOTH_NAMES, launder } from './claim_manipulations.ts';
+import { BOTH_NAMES, launder, lose } from './claim_manipulations.ts';
 import type { Copy } from './ledger.ts';
 import type { Manipulation } from './manipulation.ts';
 import { putCosignature } from './time_manipulations.ts';
@@ -98,6 +98,14 @@ export const honest: readonly Honest[] = [
       const rows = [refusal('a', '0'), refusal('b', '0'), refusal('a', '1 hour')];
       return root.unsafe(`insert into runledger.refusals (hour, error, requests, last_at, last_request_id, key_prefix)
         values ${rows.join(', ')}`);
+    },
+  },
+  {
+    name: 'a repair after events were lost, before the log is as large as it was',
+    does: lose,
+    with: {
+      policy: BOTH_NAMES,
+      allow: ({ origin, size }) => parseRemovals(`repaired ${origin} ${size}`),
     },
   },
   {

@@ -33,6 +33,9 @@ const ALWAYS = [
   /^two columns that no view reads/,
   /^a checkpoint that claims more than there is/,
   /^the same, as of another account/,
+  /^the same, with its id in capitals/,
+  /^the row of a witness has the line of a stranger/,
+  /^witnesses sign eight minutes before an event/,
 ];
 const MORE = 8;
 

@@ -142,13 +142,12 @@ async function judgeOne(
 ): Promise<Row> {
   const { program, why_not } = submission;
   if (program === null) return notJudged(submission, why_not ?? '');
-  const scored = judging.read.set.scoring === 'score';
+  const { groups_stop } = judging.read;
   const may_be_slow = submission.requirements.every(({ permitted }) => permitted.includes('TLE'));
-  const stops = scored || may_be_slow;
+  const stops = groups_stop || may_be_slow;
   try {
     const first = await judged(judging, submission, program, stops ? 'first' : 'never', time_limit);
-    // With scores, the rules of the groups say which tests are run.
-    if (scored || !first.check.is_open) return rowOf(submission, first);
+    if (groups_stop || !first.check.is_open) return rowOf(submission, first);
     return rowOf(submission, await judged(judging, submission, program, 'never', time_limit));
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 400) throw error;

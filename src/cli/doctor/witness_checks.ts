@@ -8,7 +8,10 @@ export const witnesses: Check = {
   look: async (context) => {
     const { witnesses } = context.config;
     if (!witnesses) return [ok('witnesses', 'none: nobody else saw how the log grew')];
-    const ask = askWitnessesOnce(await context.database(), witnesses, { stop: () => {} });
+    const ask = askWitnessesOnce(await context.database(), witnesses, {
+      stop: () => {},
+      hold: () => {},
+    });
     return (await ask()).map(findingOf);
   },
 };

@@ -30,6 +30,8 @@ export type PackageSet = {
   problem: ProblemSettings;
   /** the score that no submission can beat; null where there is none */
   best_score: number | null;
+  /** A scored package of the legacy format: its groups say which tests are run. */
+  groups_stop: boolean;
 };
 
 const NOT_SUPPORTED: Readonly<Record<string, string>> = {
@@ -72,7 +74,8 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
   await addGroup(set, data, null, { contents, compareBy: comparing(problem, set.compare) });
   noteBounds(problem.limits, reader.note);
   const best_score = largestScore(secret, data, problem);
-  return { set: withRoomForAnswers(set, reader.note), problem, best_score };
+  const groups_stop = problem.scoring && data.rules === 'testdata.yaml';
+  return { set: withRoomForAnswers(set, reader.note), problem, best_score, groups_stop };
 }
 
 /** With the time limit in force, and a name of last resort. */

@@ -35,6 +35,8 @@ export type CheckedPackage = ReadPackage & {
   /** null for a flat archive */
   timing: Timing | null;
   best_score: number | null;
+  /** A scored package of the legacy format: its groups say which tests are run. */
+  groups_stop: boolean;
 };
 
 export async function readPackage(
@@ -96,6 +98,7 @@ export async function readPackageWithSubmissions(
       sources,
       timing: problem?.timing ?? null,
       best_score: read.best_score,
+      groups_stop: read.groups_stop,
     };
   });
 }
@@ -110,7 +113,12 @@ async function readSet(reader: PackageReader): Promise<SetOfPackage> {
     throw new PackageProblem('problem.yaml', 'it is missing');
   }
   const set = await readFlatSet(root, top_name ?? reader.fallback_name, reader.contents);
-  return { set: withRoomForAnswers(set, reader.note), problem: null, best_score: null };
+  return {
+    set: withRoomForAnswers(set, reader.note),
+    problem: null,
+    best_score: null,
+    groups_stop: false,
+  };
 }
 
 const MOST_NOTES = 100;
