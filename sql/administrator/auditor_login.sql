@@ -9,7 +9,7 @@
 --     superuser may raise it, so the login cannot fill the disk with temporary files.
 --   * The revoked functions stop the login for good: it cannot write large objects or messages into the write-ahead log, take
 --     advisory locks, or get a transaction id, which would hold up sealing. They are revoked from everybody in this
---     database, and granted to Runledger's other logins.
+--     database, and granted to the owner. Web and worker keep pg_notify.
 --   * The membership lets a web process end the auditor's sessions that are over their time, whatever they have set
 --     (end_long_audits).
 do $$
@@ -31,7 +31,7 @@ begin
   execute format('grant runledger_auditor to %I', owner);
   execute format('revoke create, temporary on database %I from public', current_database());
   for f in
-    select p.oid, p.oid::regprocedure as signature from pg_proc p
+    select p.oid, p.proname, p.oid::regprocedure as signature from pg_proc p
     where p.pronamespace = 'pg_catalog'::regnamespace and (
       p.proname ~ '^(lo_|loread$|lowrite$)' or p.proname ~ '^pg_(try_)?advisory_'
       or p.proname in ('pg_notify', 'pg_logical_emit_message', 'pg_current_xact_id', 'txid_current'))
@@ -40,8 +40,13 @@ begin
       execute format('revoke execute on function %s from public', f.signature);
     end if;
     foreach other in array others loop
-      if not has_function_privilege(other, f.oid, 'execute') then
-        execute format('grant execute on function %s to %I', f.signature, other);
+      -- The services call the others in functions of the owner alone. A stolen login could stop the service with their locks.
+      if other = owner or f.proname = 'pg_notify' then
+        if not has_function_privilege(other, f.oid, 'execute') then
+          execute format('grant execute on function %s to %I', f.signature, other);
+        end if;
+      elsif has_function_privilege(other, f.oid, 'execute') then
+        execute format('revoke execute on function %s from %I', f.signature, other);
       end if;
     end loop;
   end loop;

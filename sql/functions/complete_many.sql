@@ -25,6 +25,10 @@ begin
   if cardinality(ids) > 1 then
     select b.first_id, b.last_id into first_id, last_id from uuid_bounds(ids) b;
   end if;
+  -- What an execution leaves. Other kinds are what was sent, and what web signs.
+  if not part_kinds <@ '{stdout,stderr,tests,files,transcript,team_messages}' then
+    raise exception 'a report has parts of another kind: %', part_kinds using errcode = '22023';
+  end if;
   -- Lock the rows of all reports in one order, also of those that will be refused. A lease may have gone since this
   -- statement read it; but then the submission's attempt or status has changed, too, and the locked row shows that.
   select array_agg(x.s) filter (where x.good), array_agg(x.n) filter (where x.good), array_agg(x.type) filter (where x.good),

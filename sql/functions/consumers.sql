@@ -12,6 +12,9 @@ create or replace function runledger.register_consumer(
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 begin
+  if slots not between 0 and 4096 then
+    raise exception 'a consumer has at most 4096 slots, and not %', slots using errcode = '22023';
+  end if;
   insert into consumers (id, kind, host, slots, toolchains, isolation, lock_key, postmaster_start, started_at, heartbeat_at, locked)
   values (consumer, register_consumer.kind, register_consumer.host, register_consumer.slots, register_consumer.toolchains, register_consumer.isolation,
     register_consumer.lock_key, pg_postmaster_start_time(), clock(), clock(), pg_try_advisory_lock(register_consumer.lock_key));
@@ -41,7 +44,9 @@ begin
   select b.alive, b.place, b.turns into alive, place, turns
   from beat(consumer, case when is_secret_channel(worker_heartbeat.hand_to) then worker_heartbeat.hand_to end) b;
   select jsonb_agg(jsonb_build_object('submission_id', l.submission_id, 'job_id', l.job_id::text)) into handed from leases l
-  where l.consumer_id = consumer and l.job_id < 0 and l.started_at < clock() - interval '1 second';
+  where l.consumer_id = consumer and l.job_id < 0
+    -- Also those of a time that is still to come: the clock was set back.
+    and (l.started_at < clock() - interval '1 second' or l.started_at > clock());
 end
 $$;
 

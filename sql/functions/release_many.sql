@@ -76,7 +76,9 @@ begin
       'losses', (select jsonb_agg(e.facts || jsonb_build_object('at', e.at) order by e.version)
         from log e where e.stream = s.id and e.type = 'execution.lost'))) order by s.ordinality))
   from unnest(hopeless) with ordinality s;
-  perform pg_notify('runledger_done', array_to_string(hopeless_ids, ','));
+  -- A notification has at most 8,000 bytes.
+  perform pg_notify('runledger_done', array_to_string(hopeless_ids[n:n + 199], ','))
+  from generate_series(1, cardinality(hopeless_ids), 200) n;
   return (select array_agg(s) from unnest(before) s where s.id <> all (hopeless_ids));
 end
 $$;

@@ -91,7 +91,8 @@ function hostOf(url: string): string {
 async function attempt(options: DeliverOptions, id: string, consumer: string): Promise<void> {
   // Checked again: time has passed in line, and another process may have been quicker.
   const delivery = await options.deliveries.open(id);
-  if (delivery === null) return;
+  // It has ended; or the clock was set back, and its job must not be lost.
+  if (delivery === null) return options.deliveries.putBackEarly(id);
   const { facts, body } = await make(options, delivery);
   const { schedule_ms, random, observe } = options;
   const attempts = delivery.failures + 1;

@@ -109,7 +109,7 @@ export const handOverMutants: readonly Mutant[] = [
     'sql/functions/consumers.sql',
     STORE,
     ['nothing is handed to a new epoch yet', ', hand_to = null where', ' where'],
-    ['a heartbeat names what was handed over', 'and l.job_id < 0 and', 'and'],
+    ['a heartbeat names what was handed over', 'and l.job_id < 0', ''],
     ['what may be on its way is not named', "l.started_at < clock() - interval '1 second'", 'true'],
   ),
   ...inFile('src/store/submissions.ts', STORE, [

@@ -33,17 +33,17 @@ const FORBIDDEN: readonly Tried[] = [
     statement: "select pg_logical_emit_message(false, 'x', 'y')",
     twin: 'owner',
   },
-  { what: 'get a transaction id', statement: 'select pg_current_xact_id()', twin: 'web' },
-  { what: 'get a transaction id the old way', statement: 'select txid_current()', twin: 'web' },
+  { what: 'get a transaction id', statement: 'select pg_current_xact_id()', twin: 'owner' },
+  { what: 'get a transaction id the old way', statement: 'select txid_current()', twin: 'owner' },
   {
     what: 'take an advisory lock',
     statement: 'select pg_advisory_xact_lock(1)',
-    twin: 'web',
+    twin: 'owner',
   },
   {
     what: 'keep an advisory lock after its transaction',
     statement: 'select pg_try_advisory_lock(2)',
-    twin: 'web',
+    twin: 'owner',
   },
   { what: 'create a temporary table', statement: 'create temporary table x ()', twin: 'owner' },
   { what: 'create a schema', statement: 'create schema mine' },
@@ -187,6 +187,20 @@ t.test('an auditor in an open transaction does not hold up sealing', async (t) =
 });
 
 t.test(
+  'web and worker have none of these functions but pg_notify: a stolen login takes no lock',
+  async (t) => {
+    const { w } = await ledger(t);
+    const [row] = await w.db<{ names: string[] }[]>`
+    select array_agg(distinct p.proname::text order by p.proname::text) as names from pg_proc p, unnest(array['runledger_web', 'runledger_worker']) r
+    where p.pronamespace = 'pg_catalog'::regnamespace and has_function_privilege(r, p.oid, 'execute') and (
+      p.proname ~ '^(lo_|loread$|lowrite$)' or p.proname ~ 'advisory'
+      or p.proname in ('pg_notify', 'pg_logical_emit_message', 'pg_current_xact_id', 'txid_current'))`;
+    t.same(row!.names, ['pg_notify']);
+    await t.rejects(w.worker`select pg_advisory_lock(x'524c5357'::bigint)`, { code: '42501' });
+  },
+);
+
+t.test(
   'where a transaction id is not forbidden, its session is ended, and sealing goes on',
   async (t) => {
     const { w, submitOne, sealed, end } = await ledger(t);
@@ -236,7 +250,7 @@ t.test('an advisory lock, where it is not forbidden, ends with its session', asy
   t.equal(await end(), 1);
   // A session that was ended may take a moment to go.
   const isFree = async () => {
-    const [row] = await w.web`select pg_try_advisory_lock(x'524c5357'::bigint) as free`;
+    const [row] = await w.db`select pg_try_advisory_lock(x'524c5357'::bigint) as free`;
     return row!['free'] === true;
   };
   t.ok(await eventually(isFree));

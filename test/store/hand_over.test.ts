@@ -402,6 +402,12 @@ t.test('one that the worker has not heard of', async (t) => {
     s.w.db`update runledger.leases set started_at = started_at - interval '2 seconds'`;
   await old();
   t.same((await beat()).handed, [{ submission_id: id, job_id }], 'a heartbeat names it');
+  await s.w.db`update runledger.leases set started_at = runledger.clock() + interval '1 hour'`;
+  t.same(
+    (await beat()).handed,
+    [{ submission_id: id, job_id }],
+    'also after the clock was set back',
+  );
   const started = await executions.start({ submission_id: id, job_id, priority: 0 });
   t.match(started, { order: { submission_id: id, attempt: 1 } });
 

@@ -1,5 +1,7 @@
 /** Submissions that are judged: what is stored of the request and of the outcome, and what is read again. */
+import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { KINDS_OF } from '../../src/domain/events.ts';
 import { renderResult } from '../../src/domain/record.ts';
 import { createDeliveries } from '../../src/store/deliveries.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
@@ -90,6 +92,26 @@ t.test('a plain run takes one statement each to submit, start and end', async (t
     [],
   );
 });
+
+t.test(
+  'a report stores what an execution leaves, and nothing that was sent or is signed',
+  async (t) => {
+    const { w, submitOne, executions, consumer_id } = await scene(t);
+    const id = await submitOne({});
+    await start(executions, id);
+    const report = (kind: string) => w.worker`
+    select runledger.complete_many(${consumer_id}, ${`{${id}}`}::text::uuid[], '{1}',
+      ${JSON.stringify([{ status: 'completed', facts: { verdict: 'AC', evidence: {} } }])}::text::jsonb,
+      '{1}', ${`{${kind}}`}::text::text[], ${'{"\\\\x41"}'}::text::bytea[])`;
+    const kinds = new Set(Object.values(KINDS_OF).flat());
+    for (const kind of KINDS_OF['submission.completed']) kinds.delete(kind);
+    t.ok(kinds.has('webhook_body') && kinds.has('code'));
+    for (const kind of [...kinds, 'another'])
+      await t.rejects(report(kind), { code: '22023', message: /parts of another kind/ }, kind);
+    const code = readFileSync('sql/functions/complete_many.sql', 'utf8');
+    t.ok(code.includes(`'{${KINDS_OF['submission.completed']}}'`), 'SQL has the same list');
+  },
+);
 
 t.test('the record has the tests, and they are what the log commits to', async (t) => {
   const { w, submitOne, executions, read, facts, problems, results } = await scene(t);
