@@ -12,6 +12,11 @@ create or replace function runledger.tell_access_changed() returns void
 language sql volatile
 as $$ select pg_notify('runledger_access', '') $$;
 
+-- A time in a message to an operator.
+create or replace function runledger.utc_text(at timestamptz) returns text
+language sql stable
+as $$ select to_char(at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') $$;
+
 create or replace function runledger.set_tier(
   tier_name text, new_per_minute integer, new_concurrent integer, operator text default null, request_id text default null
 ) returns void
@@ -44,15 +49,21 @@ begin
 end
 $$;
 
+-- new_key: with the same id, one command makes one key, however often it is given.
 create or replace function runledger.create_key(
-  account_name text, tier_name text, key_prefix text, digest bytea, operator text default null, request_id text default null
+  account_name text, tier_name text, key_prefix text, digest bytea, operator text default null, request_id text default null,
+  new_key uuid default null
 ) returns uuid
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
   the_account uuid;
-  new_key uuid := permanent_id();
+  made record;
 begin
+  new_key := coalesce(new_key, permanent_id());
+  if new_key < 'f0000000-0000-0000-0000-000000000000' then
+    raise exception '% is no id of a key', new_key using errcode = 'RL400';
+  end if;
   if not exists (select from tiers where name = tier_name) then
     raise exception 'there is no tier %; `./runledger tiers list` shows those there are', tier_name using errcode = 'RL404';
   end if;
@@ -60,6 +71,11 @@ begin
     raise exception 'an account needs a name of 1 to 200 characters without white space at its ends' using errcode = 'RL400';
   end if;
   lock table accounts in share row exclusive mode;
+  select k.created_at, a.name into made from keys k join accounts a on a.id = k.account_id where k.id = new_key;
+  if found then
+    raise exception 'this form made key % of account % at % UTC already. If nobody has its secret, revoke that key, and make '
+      'another one from the page of the account.', new_key, made.name, utc_text(made.created_at) using errcode = 'RL409';
+  end if;
   select id into the_account from accounts where name = account_name;
   if the_account is null then
     the_account := permanent_id();
@@ -77,19 +93,29 @@ begin
 end
 $$;
 
--- Gives a key one more secret. The one before it ends after the grace period, and any older one now.
+-- Gives a key one more secret. The one before it ends after the grace period, and any older one now. seen_version: of the newest
+-- event that the operator saw. Without it, a command that is given twice ends at once the secret that the customer uses.
 create or replace function runledger.rotate_key(
-  key uuid, digest bytea, grace interval, operator text default null, request_id text default null
+  key uuid, digest bytea, grace interval, operator text default null, request_id text default null, seen_version integer default null
 ) returns timestamptz
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
   k keys;
+  rotated record;
   ends timestamptz := clock() + grace;
 begin
   select * into k from keys where id = key for update;
   if k.id is null or k.revoked_at is not null then
     raise exception 'there is no key % to rotate', key using errcode = 'RL404';
+  end if;
+  select l.at, (l.facts ->> 'others_expire_at')::timestamptz as before_ends into rotated
+  from log l where l.stream = key and l.type = 'key.rotated' and l.version > seen_version order by l.version desc limit 1;
+  if found then
+    raise exception 'key % has had a new secret since % UTC, after this form was shown. %', key, utc_text(rotated.at),
+      case when rotated.before_ends > clock() then format('The one before works until %s UTC, and another rotation would end it '
+        'at once: if nobody has the new one, make another key for the account.', utc_text(rotated.before_ends))
+      else 'If nobody has it, rotate the key from the page of its account.' end using errcode = 'RL409';
   end if;
   perform append_events(key, (select max(version) from events where stream = key), array['key.rotated'],
     array[jsonb_strip_nulls(jsonb_build_object('digest', encode(digest, 'hex'), 'others_expire_at', ends, 'operator', operator,

@@ -1,18 +1,21 @@
 -- What operators change in the console, by the functions of the command line, with the session's operator as the one who gives the
 -- command.
 create or replace function runledger.console_create_key(
-  session bytea, account_name text, tier_name text, key_prefix text, digest bytea, request_id text
+  session bytea, account_name text, tier_name text, key_prefix text, digest bytea, new_key uuid, request_id text
 ) returns uuid
 language sql security definer set search_path = runledger, pg_temp
 as $$
-  select create_key(account_name, tier_name, key_prefix, digest, console_name(o.name), request_id) from acting_operator(session) o
+  select create_key(account_name, tier_name, key_prefix, digest, console_name(o.name), request_id, new_key)
+  from acting_operator(session) o
 $$;
 
 create or replace function runledger.console_rotate_key(
-  session bytea, key uuid, digest bytea, grace interval, request_id text
+  session bytea, key uuid, digest bytea, grace interval, seen_version integer, request_id text
 ) returns timestamptz
 language sql security definer set search_path = runledger, pg_temp
-as $$ select rotate_key(key, digest, grace, console_name(o.name), request_id) from acting_operator(session) o $$;
+as $$
+  select rotate_key(key, digest, grace, console_name(o.name), request_id, seen_version) from acting_operator(session) o
+$$;
 
 create or replace function runledger.console_revoke_key(session bytea, key uuid, request_id text) returns uuid
 language plpgsql security definer set search_path = runledger, pg_temp

@@ -96,6 +96,10 @@ export type ShownKey = {
   last_used_at: string | null;
   dispatched: number;
   gated: number;
+  /** Of its newest event. */
+  version: number;
+  /** When the secret before the present one ends; null: it has none, or it has ended. */
+  grace_ends: string | null;
 };
 
 export type ShownTier = {
@@ -214,25 +218,24 @@ export function createConsole(db: Db) {
       return row!.log;
     },
 
-    /** Makes the account, too, if there is none of this name. Returns the key's id. */
+    /** Makes the account, too, if there is none of this name. There must be no key with this id yet. */
     async createKey(
       { session, request_id }: Asking,
-      key: { account: string; tier: string; prefix: string; secret_digest: Uint8Array },
-    ): Promise<string> {
-      const [row] = await db<{ id: string }[]>`
+      key: { id: string; account: string; tier: string; prefix: string; secret_digest: Uint8Array },
+    ): Promise<void> {
+      await db`
         select runledger.console_create_key(${session}, ${key.account}, ${key.tier}, ${key.prefix}, ${key.secret_digest},
-          ${request_id}) as id`;
-      return row!.id;
+          ${key.id}, ${request_id})`;
     },
 
-    /** Returns the time at which the secret before ends. */
+    /** Returns the time at which the secret before ends. The key must not have been rotated after the version that was seen. */
     async rotateKey(
       { session, request_id }: Asking,
-      key: { id: string; secret_digest: Uint8Array; grace_ms: number },
+      key: { id: string; seen_version: number; secret_digest: Uint8Array; grace_ms: number },
     ): Promise<Date> {
       const [row] = await db<{ ends: Date }[]>`
         select runledger.console_rotate_key(${session}, ${key.id}, ${key.secret_digest},
-          make_interval(secs => ${key.grace_ms / 1000}::double precision), ${request_id}) as ends`;
+          make_interval(secs => ${key.grace_ms / 1000}::double precision), ${key.seen_version}, ${request_id}) as ends`;
       return row!.ends;
     },
 

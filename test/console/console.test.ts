@@ -1,5 +1,5 @@
 /** The console over HTTP: who gets in, what it shows and changes, and that the log has who did it. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { connect } from '../../src/db.ts';
@@ -138,7 +138,9 @@ t.test('the console', async (t) => {
     const accepted = async (key: string) =>
       (await service.call({ path: '/api/languages', key })).status !== 401;
     const account = 'made in the console';
-    const made = await visitor.post('/keys', { account: ` ${account} `, tier: 'beta' });
+    const wanted = { account: ` ${account} `, tier: 'beta' };
+    const making = { ...wanted, ...(await visitor.hidden('/accounts', '/keys')) };
+    const made = await visitor.post('/keys', making);
     t.match(made, { status: 200, headers: { 'cache-control': 'no-store' } });
     const first = shown(made);
     t.equal(await accepted(first), true);
@@ -147,13 +149,37 @@ t.test('the console', async (t) => {
     >`
       select k.id as key_id, a.id as account_id from runledger.keys k join runledger.accounts a on a.id = k.account_id
       where a.name = ${account} and k.tier = 'beta'`;
-    const page = await visitor.get(`/accounts/${account_id}`);
-    t.match(page.text, new RegExp(`action="/console/keys/${key_id}/rotate"`));
-    t.notMatch(page.text, first);
-    const kept = await visitor.post(`/keys/${key_id}/rotate`, { grace: 'hour' });
+    const pageText = async () => (await visitor.get(`/accounts/${account_id}`)).text;
+    const page = await pageText();
+    t.match(page, new RegExp(`action="/console/keys/${key_id}/rotate"`));
+    t.notMatch(page, first);
+    t.notMatch(page, 'works until');
+    const rotate = `/keys/${key_id}/rotate`;
+    const rotating = async (grace: string) => ({
+      ...{ grace, ...(await visitor.hidden(`/accounts/${account_id}`, rotate)) },
+    });
+    const with_grace = await rotating('hour');
+    const kept = await visitor.post(rotate, with_grace);
     const second = shown(kept);
     t.same([await accepted(first), await accepted(second)], [true, true]);
-    const rotated = await visitor.post(`/keys/${key_id}/rotate`, { grace: 'none' });
+    const [{ ends } = { ends: new Date(0) }] = await service.db<{ ends: Date }[]>`
+      select expires_at as ends from runledger.key_secrets where key_id = ${key_id} and expires_at is not null`;
+    t.match(await pageText(), `works until <time datetime="${ends.toISOString()}">`);
+    for (const [path, form, why] of [
+      ['/keys', making, `this form made key ${key_id} of account ${account} at 20`],
+      [rotate, with_grace, `key ${key_id} has had a new secret since 20`],
+      [rotate, with_grace, `works until ${ends.toISOString().slice(0, 19).replace('T', ' ')} UTC`],
+    ] as const) {
+      const again = await visitor.post(path, form);
+      t.match(again, { status: 409, text: /<h1>Nothing was changed<\/h1>/ }, 'sent again');
+      t.match(again.text, why);
+      t.equal(shown(again), '');
+    }
+    t.same([await accepted(first), await accepted(second)], [true, true], 'they are as before');
+    const at_once = await rotating('none');
+    const rotated = await visitor.post(rotate, at_once);
+    t.match(await visitor.post(rotate, at_once), { status: 409, text: /rotate the key from the/ });
+    t.notMatch(await pageText(), 'works until');
     t.equal(await accepted(shown(rotated)), true);
     t.same([await accepted(first), await accepted(second)], [false, false]);
     const event = (type: string, reply: Reply) => ({
@@ -169,13 +195,17 @@ t.test('the console', async (t) => {
       [event('', made), event('', made)].map(({ facts }) => ({ facts })),
     );
     const nobody = `${'f'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`;
+    const unused = await visitor.hidden('/accounts', '/keys');
     for (const [path, fields, status] of [
-      ['/keys', { account: '', tier: 'beta' }, 400],
-      ['/keys', { account, tier: 'none' }, 404],
-      ['/keys', { account }, 404],
-      [`/keys/${key_id}/rotate`, { grace: 'toString' }, 400],
-      [`/keys/${key_id}/rotate`, {}, 400],
-      [`/keys/${nobody}/rotate`, { grace: 'day' }, 404],
+      ['/keys', { ...unused, account: '', tier: 'beta' }, 400],
+      ['/keys', { ...unused, account, tier: 'none' }, 404],
+      ['/keys', { ...unused, account }, 404],
+      ['/keys', wanted, 400],
+      ['/keys', { ...wanted, id: randomUUID().replace(/^./, '0') }, 400],
+      [rotate, { version: '3', grace: 'toString' }, 400],
+      [rotate, { version: '3' }, 400],
+      [rotate, { grace: 'day' }, 400],
+      [`/keys/${nobody}/rotate`, { version: '3', grace: 'day' }, 404],
       ['/keys/x/rotate', { grace: 'day' }, 404],
     ] as const)
       t.equal((await visitor.post(path, fields)).status, status, `${path} ${Object.keys(fields)}`);

@@ -31,3 +31,27 @@ t.test('a first page that the database does not answer holds one connection', as
   });
   t.ok(await eventually(async () => (await visitor.get('/live')).status === 200), 'it recovers');
 });
+
+t.test('a rotation that was answered with a 503 is not made again by its form', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const visitor = await signIn(service, 'ada');
+  const secret = await service.key();
+  const [key] = await service.db<{ id: string; account_id: string }[]>`
+    select id, account_id from runledger.keys`;
+  const path = `/keys/${key!.id}/rotate`;
+  const form = { grace: 'day', ...(await visitor.hidden(`/accounts/${key!.account_id}`, path)) };
+  await service.db.begin(async (tx) => {
+    await tx`select from runledger.keys for update`;
+    t.equal((await visitor.post(path, form)).status, 503);
+  });
+  t.ok(
+    await eventually(async () => {
+      const [row] = await service.db<{ n: number }[]>`
+        select count(*)::integer as n from runledger.key_secrets where key_id = ${key!.id}`;
+      return row!.n === 2;
+    }),
+    'it is made all the same',
+  );
+  t.match(await visitor.post(path, form), { status: 409, text: /has had a new secret since/ });
+  t.equal((await service.call({ path: '/api/languages', key: secret })).status, 200);
+});

@@ -10,6 +10,8 @@ export type Visitor = {
   get(path: string): Promise<Reply>;
   /** With the token of a page, as a browser sends it. */
   post(path: string, fields?: Record<string, string>): Promise<Reply>;
+  /** What the form for an address has from its page, and no person writes. */
+  hidden(page: string, path: string): Promise<Record<string, string>>;
 };
 
 /** A browser says so of what a page of this service causes. */
@@ -47,6 +49,14 @@ export async function signIn(service: Service, name: string): Promise<Visitor> {
     async post(path, fields = {}) {
       const token = / name="token" value="([^"]*)"/.exec((await get('/tiers')).text)?.[1] ?? '';
       return send(service, path, { token, ...fields }, { ...SAME, cookie });
+    },
+    async hidden(page, path) {
+      const { text } = await get(page);
+      const [, form = ''] = text.split(`<form method="post" action="/console${path}">`);
+      const found = form
+        .split('</form>')[0]!
+        .matchAll(/ type="hidden" name="(\w+)" value="([^"]*)"/g);
+      return Object.fromEntries(Array.from(found, ([, name, value]) => [name!, value!]));
     },
   };
 }

@@ -1,4 +1,10 @@
-/** Making, rotating and revoking a key. A new secret is in one answer, and nowhere else. */
+/**
+ * Making, rotating and revoking a key. A new secret is in one answer, and nowhere else.
+ *
+ * A command can take effect after its answer was a 503, and a browser can send a form again. So a form that makes a key has the key's
+ * id, and one that rotates it has the newest version that the page showed: the database accepts each once.
+ */
+import { randomUUID } from 'node:crypto';
 import { newSecret, secretDigest } from '../../access/secret.ts';
 import type { ShownKey, ShownTier } from '../../store/console.ts';
 import type { Answer } from '../wire/answer.ts';
@@ -10,6 +16,7 @@ import { type Html, html, type Shown } from './markup.ts';
 const ACCOUNTS = '/accounts';
 const PATH = '/keys';
 const HOUR_MS = 3_600_000;
+const VERSION = /^[1-9]\d{0,8}$/;
 
 /** How long the secret before stays valid when a key is rotated: by the name in the form. */
 const GRACES: Readonly<Record<string, { text: string; ms: number }>> = {
@@ -20,11 +27,18 @@ const GRACES: Readonly<Record<string, { text: string; ms: number }>> = {
 };
 const USUAL_GRACE = 'day';
 
+/** As permanent_id() in sql/functions/access.sql makes them. */
+const newKeyId = () => `f${randomUUID().slice(1)}`;
+
+/** Browsers keep the values of a form when a page is loaded again, unless it says that they must not. */
+const hidden = (name: string, value: string | number): Html =>
+  html`<input type="hidden" name="${name}" value="${value}" autocomplete="off">`;
+
 export const newKeyForm = (visit: Visit, tiers: readonly ShownTier[], account: string): Html =>
   form(
     visit,
     PATH,
-    html`<fieldset><legend>Make a key</legend>
+    html`${hidden('id', newKeyId())}<fieldset><legend>Make a key</legend>
 <p>A name that is not there yet makes a new account.</p>
 <label>account <input name="account" value="${account}" maxlength="200" required="required" autocomplete="off"></label>
 <label>tier <select name="tier" required="required">${tiers.map(({ name }) => html`<option>${name}</option>`)}</select></label>
@@ -32,13 +46,19 @@ export const newKeyForm = (visit: Visit, tiers: readonly ShownTier[], account: s
   );
 
 /** What can be done with a key; for a revoked one, since when it is. */
-export const changeKey = (visit: Visit, { id, revoked_at }: ShownKey): Shown =>
+export const changeKey = (
+  visit: Visit,
+  { id, version, revoked_at, grace_ends }: ShownKey,
+): Shown =>
   revoked_at !== null
     ? html`revoked ${time(revoked_at)}`
-    : html`<details><summary>Rotate</summary>${form(
+    : html`${grace_ends !== null && html`<p>The secret before the present one works until ${time(grace_ends)}. A rotation ends it at once.</p>`}
+<details><summary>Rotate</summary>${form(
         visit,
         `${PATH}/${id}/rotate`,
-        html`<label>The present secret works on <select name="grace">${Object.entries(GRACES).map(
+        html`${hidden('version', version)}<label>The present secret works on <select name="grace">${Object.entries(
+          GRACES,
+        ).map(
           ([name, { text }]) =>
             html`<option value="${name}"${name === USUAL_GRACE && html` selected="selected"`}>${text}</option>`,
         )}</select></label> <button>Give it a new secret</button>`,
@@ -55,6 +75,9 @@ ${more}
 <p><a href="${CONSOLE}${ACCOUNTS}">All accounts</a></p>`,
   });
 
+const incomplete = (visit: Visit) =>
+  messagePage(visit, 400, 'Nothing was changed', 'The form is not complete: open its page again.');
+
 const noKey = (visit: Visit) =>
   messagePage(visit, 404, 'No such key', 'There is no key with this id.');
 
@@ -62,12 +85,14 @@ export const createKey: ConsoleCall = {
   path: PATH,
   kind: 'form',
   async handler({ store, key_prefix }, visit, given) {
+    const id = parseUuid(given.get('id') ?? '');
+    if (id === null) return incomplete(visit);
     const account = given.get('account')?.trim() ?? '';
     const tier = given.get('tier') ?? '';
     const secret = newSecret(key_prefix);
     const secret_digest = secretDigest(secret);
-    const key = { account, tier, prefix: key_prefix, secret_digest };
-    const id = await store.createKey(visit.asking, key);
+    const key = { id, account, tier, prefix: key_prefix, secret_digest };
+    await store.createKey(visit.asking, key);
     const more = html`<p>It is key <span class="id">${id}</span> of account ${account}, tier ${tier}.</p>`;
     return shownOnce(visit, 'A new key', secret, more);
   },
@@ -84,10 +109,13 @@ export const rotateKey: ConsoleCall = {
       const names = Object.keys(GRACES).join(', ');
       return messagePage(visit, 400, 'Nothing was changed', `The grace is one of ${names}.`);
     }
+    const version = given.get('version') ?? '';
+    if (!VERSION.test(version)) return incomplete(visit);
+    const seen_version = Number(version);
     const secret = newSecret(key_prefix);
     const secret_digest = secretDigest(secret);
     const grace_ms = GRACES[grace]!.ms;
-    const ends = await store.rotateKey(visit.asking, { id, secret_digest, grace_ms });
+    const ends = await store.rotateKey(visit.asking, { id, seen_version, secret_digest, grace_ms });
     const more = html`<p>The secret before this one of key <span class="id">${id}</span> ends at ${time(ends.toISOString())} (UTC). Any older one has ended now.</p>`;
     return shownOnce(visit, 'A new secret', secret, more);
   },
