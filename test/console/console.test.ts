@@ -102,7 +102,7 @@ t.test('the console', async (t) => {
       [{}, { cookie, ...SAME }],
     ] as const)
       t.equal((await send(service, path, fields, headers)).status, 403, JSON.stringify(headers));
-    signedOut(t, await send(service, path, { token }, SAME), 'without a session');
+    await leadsBack(t, service, await send(service, path, { token }, SAME));
     t.equal((await visitor.get(path)).status, 405, 'by a link');
     t.equal(await isRevoked(service, id), false);
   });
@@ -377,6 +377,14 @@ t.test('the console', async (t) => {
     t.equal((await other.get('/tiers')).status, 200);
     await service.db`update runledger.operator_sessions set expires_at = now() where digest = ${secretDigest(other.cookie.split('=')[1]!)}`;
     signedOut(t, await other.get('/tiers'), 'expired, though the process still knows it');
+    const fourth = await signIn(service, 'alan');
+    const limits = { name: 'late', per_minute: '1', concurrent: '1' };
+    const form = { ...limits, ...(await fourth.hidden('/tiers', '/tiers')) };
+    const { cookie } = fourth;
+    await service.db`update runledger.operator_sessions set expires_at = now() where digest = ${secretDigest(cookie.split('=')[1]!)}`;
+    await leadsBack(t, service, await send(service, '/tiers', form, { ...SAME, cookie }));
+    const late = await service.db`select from runledger.tiers where name = 'late'`;
+    t.equal(late.length, 0);
     const third = await signIn(service, 'john');
     await revokeOperator(service.db, 'john', 'ada@test');
     signedOut(t, await third.get('/tiers'), 'revoked');
@@ -428,6 +436,15 @@ t.test('the console', async (t) => {
     t.ok(attempts <= 11);
   });
 });
+
+/** A form of a session that has ended leads to the sign-in, which says so, and from there to a page that there is. */
+async function leadsBack(t: Test, service: Service, reply: Reply) {
+  signedOut(t, reply, 'a form');
+  const asked = await service.call({ path: String(reply.headers.location) });
+  t.match(asked, { status: 200, text: /role="alert">[^<]*nothing was changed/ });
+  const to = / name="to" value="([^"]*)"/.exec(asked.text)![1]!;
+  t.not((await service.call({ path: to })).status, 405, `${to} can be opened`);
+}
 
 async function newKey(service: Service): Promise<string> {
   await service.key();

@@ -27,7 +27,7 @@ import {
   isSameOrigin,
   readSession,
 } from './session_cookie.ts';
-import { showSignIn, signIn, signOut, toSignIn } from './sign_in.ts';
+import { formToSignIn, showSignIn, signIn, signOut, toSignIn } from './sign_in.ts';
 import { submissionPage } from './submission_page.ts';
 import { setTier, tiersPage } from './tier_page.ts';
 
@@ -100,7 +100,7 @@ async function answerTo(
     return form instanceof URLSearchParams ? call.handler(parts, exchange, form) : form;
   }
   const visit = await visitOf(parts, exchange);
-  if (visit === null) return toSignIn(exchange);
+  if (visit === null) return isForm ? formToSignIn() : toSignIn(exchange);
   try {
     if (call.kind === 'page') return withNul(visit) ?? (await call.handler(parts, visit));
     const form = await readForm(exchange);
@@ -108,7 +108,7 @@ async function answerTo(
     if (!isFormToken(visit.session, form.get('token') ?? '')) return FOREIGN_FORM;
     return withNul(visit, form) ?? (await call.handler(parts, visit, form));
   } catch (error) {
-    return answerToError(parts, visit, error);
+    return answerToError(parts, visit, isForm, error);
   }
 }
 
@@ -137,10 +137,11 @@ async function visitOf(parts: ConsoleParts, exchange: Exchange): Promise<Visit |
 }
 
 /** What the database rejects is said on a page; everything else is a failure like that of any other request. */
-function answerToError(parts: ConsoleParts, visit: Visit, error: unknown): Answer {
+function answerToError(parts: ConsoleParts, visit: Visit, isForm: boolean, error: unknown): Answer {
   if (isSignedOut(error)) {
     parts.known_sessions.forget();
-    return toSignIn(visit.exchange, { 'Set-Cookie': endedCookie(parts.over_tls) });
+    const headers = { 'Set-Cookie': endedCookie(parts.over_tls) };
+    return isForm ? formToSignIn(headers) : toSignIn(visit.exchange, headers);
   }
   const status = { RL400: 400, RL404: 404, RL409: 409 }[codeOf(error)];
   if (status === undefined) throw error;

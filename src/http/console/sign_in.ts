@@ -9,15 +9,21 @@ import { html } from './markup.ts';
 import { cookieOf, endedCookie, newSession } from './session_cookie.ts';
 
 const PATH = `${CONSOLE}/sign-in`;
+/** In the query of the sign-in, after a form. */
+const UNCHANGED = 'unchanged';
 const UNAUTHORIZED = 401;
 const TOO_MANY = 429;
 
-/** Where a page sends somebody who is not signed in. */
+/** Where a page sends somebody who is not signed in, and who then gets that page. */
 export const toSignIn = ({ path, query }: Exchange, headers: Answer['headers'] = {}): Answer =>
   redirect(
     `${PATH}?${new URLSearchParams({ to: path + (query === '' ? '' : `?${query}`) })}`,
     headers,
   );
+
+/** The same for a form, whose address is no page. */
+export const formToSignIn = (headers: Answer['headers'] = {}): Answer =>
+  redirect(`${PATH}?${UNCHANGED}`, headers);
 
 /** Only to a page of the console, whatever the link says. */
 const target = (given: string | null): string =>
@@ -39,7 +45,13 @@ const signInPage = (to: string, problem: string | null, status: number = STATUS.
 export const showSignIn: ConsoleCall = {
   path: '/sign-in',
   kind: 'open',
-  handler: async (_, { query }) => signInPage(target(new URLSearchParams(query).get('to')), null),
+  async handler(_, { query }) {
+    const given = new URLSearchParams(query);
+    const problem = given.has(UNCHANGED)
+      ? 'You were not signed in any more, so nothing was changed: sign in, and do it again.'
+      : null;
+    return signInPage(target(given.get('to')), problem);
+  },
 };
 
 export const signIn: ConsoleCall = {
