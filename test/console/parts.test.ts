@@ -13,7 +13,7 @@ import {
   newSession,
   readSession,
 } from '../../src/http/console/session_cookie.ts';
-import { createSignInLimit } from '../../src/http/console/sign_in_limit.ts';
+import { createSignInLimit, routedAddress } from '../../src/http/console/sign_in_limit.ts';
 import { phasesOf } from '../../src/http/console/submission_picture.ts';
 import { bytesText, durationText } from '../../src/http/console/units_text.ts';
 import type { ShownEvent } from '../../src/store/console.ts';
@@ -112,6 +112,28 @@ t.test('addresses of one IPv6 network are one address, and those of IPv4 are not
   t.equal(ipv4('::FFFF:192.0.2.1'), 60);
   t.equal(ipv4('::ffff:192.0.2.2'), null, 'another address');
   t.equal(tenFrom('no address')('no address'), 60);
+});
+
+t.test('the address that a router saw has neither its port nor brackets', async (t) => {
+  for (const [forwarded, expected] of [
+    ['203.0.113.7', '203.0.113.7'],
+    ['203.0.113.7:4711', '203.0.113.7'],
+    ['198.51.100.1, 203.0.113.7:4711 ', '203.0.113.7'],
+    ['[2001:db8::1]:80', '2001:db8::1'],
+    ['[2001:db8::1]', '2001:db8::1'],
+    ['2001:db8::1', '2001:db8::1'],
+    ['2001:db8::1:80', '2001:db8::1:80'],
+    ['::ffff:203.0.113.7', '::ffff:203.0.113.7'],
+    ['[::ffff:203.0.113.7]:1', '::ffff:203.0.113.7'],
+    ['unknown', 'peer'],
+    ['_hidden:1', 'peer'],
+    ['[203.0.113.7', 'peer'],
+    ['203.0.113.7:x', 'peer'],
+    ['203.0.113.7,', 'peer'],
+    ['1'.repeat(1000), 'peer'],
+    [undefined, 'peer'],
+  ] as const)
+    t.equal(routedAddress(forwarded, 'peer'), expected, String(forwarded));
 });
 
 t.test('sessions that are none push out no operator', async (t) => {

@@ -7,6 +7,7 @@ import { barePage, CONSOLE, redirect } from './console_page.ts';
 import type { ConsoleCall, ConsoleParts } from './console_parts.ts';
 import { html } from './markup.ts';
 import { cookieOf, endedCookie, newSession } from './session_cookie.ts';
+import { routedAddress } from './sign_in_limit.ts';
 
 const PATH = `${CONSOLE}/sign-in`;
 /** In the query of the sign-in, after a form. */
@@ -87,8 +88,7 @@ export const signOut: ConsoleCall = {
   },
 };
 
-/** Behind a router, the last address of the list is the one that the router saw. */
 function addressOf({ trust_router }: ConsoleParts, { req }: Exchange): string {
-  const seen = trust_router ? headerText(req.headers['x-forwarded-for']) : undefined;
-  return seen?.split(',').at(-1)?.trim().slice(0, 64) || (req.socket.remoteAddress ?? '');
+  const peer = req.socket.remoteAddress ?? '';
+  return trust_router ? routedAddress(headerText(req.headers['x-forwarded-for']), peer) : peer;
 }

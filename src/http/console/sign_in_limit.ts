@@ -5,7 +5,7 @@
  *
  * Of IPv6, the first 64 bits are one address: the rest is the visitor's own choice.
  */
-import { isIPv4, isIPv6 } from 'node:net';
+import { isIP, isIPv4, isIPv6 } from 'node:net';
 
 const WINDOW_MS = 60_000;
 const FROM_ONE = 10;
@@ -47,6 +47,17 @@ export function createSignInLimit(now_ms: () => number = () => performance.now()
       attempts = attempts.filter((attempt) => attempt.address !== address);
     },
   };
+}
+
+/**
+ * Behind a router, the last address of X-Forwarded-For is the one that the router saw. Some routers add the visitor's port, which
+ * is another one for each connection. The peer's address, where that is no address.
+ */
+export function routedAddress(forwarded: string | undefined, peer: string): string {
+  const last = (forwarded ?? '').split(',').at(-1)!.trim().slice(0, 64);
+  const found = /^\[(.*)\](?::\d*)?$/.exec(last) ?? /^([^:]*):\d*$/.exec(last);
+  const address = found?.[1] ?? last;
+  return isIP(address) === 0 ? peer : address;
 }
 
 function networkOf(address: string): string {
