@@ -3,7 +3,8 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { connect } from '../../src/db.ts';
-import { createConsole } from '../../src/store/console.ts';
+import { assets } from '../../src/http/console/assets.ts';
+import { type Console, createConsole } from '../../src/store/console.ts';
 import { revokeOperator } from '../../src/store/operators.ts';
 import type { Reply } from '../http/support/call.ts';
 import { type Service, startService } from '../http/support/service.ts';
@@ -80,7 +81,15 @@ t.test('the console', async (t) => {
     const reply = await visitor.get('');
     t.match(reply.headers['content-security-policy'], /^default-src 'none'; script-src 'self';/);
     t.notMatch(reply.headers['content-security-policy'], /unsafe|http|data:|\*/);
-    for (const [, path = ''] of reply.text.matchAll(/(?:src|href)="(\/console\/assets\/[^"]*)"/g)) {
+    const named = reply.text.matchAll(/(?:src|href)="\/console(\/assets\/[^"]*)"/g);
+    const paths = assets.map((asset) => asset.path);
+    // The script imports the others.
+    t.same(
+      Array.from(named, ([, path]) => path),
+      ['uplot.css', 'console.css', 'now.js'].map((name) => `/assets/${name}`),
+    );
+    t.equal(paths.length, 5);
+    for (const path of paths.map((each) => `/console${each}`)) {
       const asset = await service.call({ path });
       t.equal(asset.status, 200, path);
       const known = { 'if-none-match': `"other", W/${String(asset.headers.etag)}` };
@@ -299,7 +308,11 @@ t.test('the console', async (t) => {
       submission_id: id,
       facts: { replay: true, request_id: replayed.headers['x-request-id'] },
     });
-    await service.db`update runledger.deliveries set status = 'delivered' where id = ${id}`;
+    // An attempt that has begun writes behind this lock, and then finds that the delivery has ended.
+    await service.db.begin(async (tx) => {
+      await tx`select from runledger.submissions where id = ${id} for update`;
+      await tx`update runledger.deliveries set status = 'delivered' where id = ${id}`;
+    });
     t.match(await visitor.post(`/submissions/${id}/replay`), {
       status: 409,
       text: /give its secret/,
@@ -407,20 +420,29 @@ t.test('the console', async (t) => {
     const [none] = [
       { status: null, verdict: null, language: null, from: null, to: null, after: null },
     ];
-    for (const ask of [
-      () => store.search(asking, { ...none, limit: 1, account: null }),
-      () => store.submission(asking, id),
-      () => store.bytes(asking, { id, kind: 'code', from: 0, at_most: 1 }),
-      () => store.deliveries(asking, { status: null, before: null }),
-      () => store.accounts(asking, { part: '', after: '' }),
-      () => store.account(asking, { id, before: null }),
-      () => store.tiers(asking),
-      () => store.log(asking),
-      () => store.revokeKey(asking, id),
-      () => store.setTier(asking, { name: 'beta', per_minute: 1, concurrent: 1 }),
-      () => store.replay(asking, id, null),
-    ])
-      await t.rejects(ask() as Promise<never>, { code: 'RL401' }, String(ask));
+    const [key] = await service.db<{ id: string }[]>`
+      select id from runledger.keys where revoked_at is null limit 1`;
+    const new_key = { id: key!.id.replace(/.{12}$/, '0'.repeat(12)), account: 'new', tier: 'beta' };
+    const secret = { prefix: 'rl', secret_digest: randomBytes(32) };
+    const asks: Record<keyof Console, () => Promise<unknown>> = {
+      search: () => store.search(asking, { ...none, limit: 1, account: null }),
+      submission: () => store.submission(asking, id),
+      bytes: () => store.bytes(asking, { id, kind: 'code', from: 0, at_most: 1 }),
+      deliveries: () => store.deliveries(asking, { status: null, before: null }),
+      accounts: () => store.accounts(asking, { part: '', after: '' }),
+      account: () => store.account(asking, { id, before: null }),
+      tiers: () => store.tiers(asking),
+      log: () => store.log(asking),
+      createKey: () => store.createKey(asking, { ...new_key, ...secret }),
+      rotateKey: () =>
+        store.rotateKey(asking, { id: key!.id, seen_version: 9, grace_ms: 0, ...secret }),
+      revokeKey: () => store.revokeKey(asking, key!.id),
+      setTier: () => store.setTier(asking, { name: 'beta', per_minute: 1, concurrent: 1 }),
+      replay: () => store.replay(asking, id, null),
+    };
+    t.same(Object.keys(asks).sort(), Object.keys(store).sort(), 'each function of the store');
+    for (const [name, ask] of Object.entries(asks))
+      await t.rejects(ask() as Promise<never>, { code: 'RL401' }, name);
     for (const table of ['operators', 'operator_sessions'])
       await t.rejects(web.unsafe(`select * from runledger.${table}`), { code: '42501' });
   });

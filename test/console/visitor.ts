@@ -17,13 +17,20 @@ export type Visitor = {
 /** A browser says so of what a page of this service causes. */
 export const SAME = { 'sec-fetch-site': 'same-origin' };
 
-export function send(
+export const send = (
   service: Service,
   path: string,
   fields: Record<string, string>,
   headers: object,
+) => sendTo(service.webs[0]!, path, fields, headers);
+
+export function sendTo(
+  { origin }: { origin: string },
+  path: string,
+  fields: Record<string, string>,
+  headers: object,
 ) {
-  return call(service.webs[0]!.origin, {
+  return call(origin, {
     path: `/console${path}`,
     body: new URLSearchParams(fields).toString(),
     headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
