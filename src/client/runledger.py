@@ -42,6 +42,8 @@ UPLOAD_TIMEOUT_S = 600.0
 GRACE_S = 5.0
 # Statuses after which the same call may succeed.
 TEMPORARY = frozenset({429, 500, 502, 503, 504})
+# The errors of an item of a batch that was not stored, and that may be stored later.
+TEMPORARY_ERRORS = frozenset({"rate_limited", "queue_full", "unavailable"})
 ENDED = frozenset({"completed", "error", "cancelled"})
 # The types of a submission's last event.
 LAST_EVENTS = frozenset({"completed", "failed", "cancelled"})
@@ -328,7 +330,7 @@ class Runledger:
         The id of the submission, once it is stored. ApiError with the word idempotency_mismatch, and with the id of the other
         submission: the idempotency key was that of another request.
         """
-        return cast(str, self._post("/api/submit", request, idempotency_key)[1]["id"])
+        return cast(str, self._post("/api/submit", request, idempotency_key).body["id"])
 
     def run(
         self,
@@ -341,7 +343,7 @@ class Runledger:
         The record of the submission when it has ended: one call where the result is there in time. on_accepted gets the id
         once the submission is stored: it goes on even if run fails after that.
         """
-        _, body = self._post("/api/submit?wait=true", request, idempotency_key)
+        body = self._post("/api/submit?wait=true", request, idempotency_key).body
         if on_accepted is not None:
             on_accepted(body["id"])
         return cast(Result, body) if body.get("status") in ENDED else self.wait(body["id"])
@@ -369,21 +371,49 @@ class Runledger:
     def cancel(self, id: str) -> Result:
         """The cancelled record. ApiError with the word already_ended: it has ended in another way."""
         path = f"/api/submissions/{quote(id, safe='')}"
-        return cast(Result, self._send("DELETE", path, needs=RECORD)[1])
+        return cast(Result, self._send("DELETE", path, needs=RECORD).body)
 
     def submit_all(self, requests: Sequence[BatchItem]) -> list[dict[str, Any]]:
         """
         Up to 100 submissions in one call: an answer for each, in order, with an id or an error. One whose key was that of
-        another request has "mismatch".
+        another request has "mismatch". What the service rejects for the moment is sent again, after Retry-After, as often as
+        any call is tried, counted from the last try in which one was settled. With the error unreachable no answer came: that
+        one may have been accepted.
         """
         items = [
             {**request, "idempotency_key": request.get("idempotency_key") or str(uuid.uuid4())}
             for request in requests
         ]
+        answers: dict[int, dict[str, Any]] = {}
+        # Each item keeps its idempotency key, so none of them runs twice.
+        left = list(range(len(items)))
+        tries = 0
+        while True:
+            try:
+                sent = self._send_items([items[n] for n in left], self._attempts - tries)
+            except RunledgerError as failure:
+                # The ids of what was accepted must not be lost.
+                if len(left) == len(items):
+                    raise
+                word = failure.error if isinstance(failure, ApiError) else "unreachable"
+                answers.update((n, {"error": word, "message": str(failure)}) for n in left)
+                break
+            answers.update(zip(left, sent.body))
+            again = [n for n in left if answers[n].get("error") in TEMPORARY_ERRORS]
+            tries = 1 if len(again) < len(left) else tries + sent.tries
+            left = again
+            if not left or tries >= self._attempts:
+                break
+            self._pause(_retry_after(sent.received.get("Retry-After"), _backoff(tries)))
+        return [answers[n] for n in range(len(items))]
+
+    def _send_items(self, items: Sequence[Mapping[str, Any]], attempts: int) -> _Sent:
         headers = {"Content-Type": "application/json"}
         body = json.dumps(items, allow_nan=False).encode()
-        answers = self._send("POST", "/api/submissions", body, headers, is_list=True)[1]
-        return cast("list[dict[str, Any]]", answers)
+        sent = self._send("POST", "/api/submissions", body, headers, attempts=attempts, is_list=True)
+        if len(sent.body) != len(items) or not all(isinstance(each, dict) for each in sent.body):
+            raise ApiError(sent.status, self._unexpected(sent.status), sent.received.get("X-Request-Id"))
+        return sent
 
     def submissions(
         self,
@@ -418,13 +448,13 @@ class Runledger:
         while True:
             headers = {"Last-Event-ID": str(after)}
             path = f"/api/result/{quote(id, safe='')}/events"
-            status, answer = self._send("GET", path, None, headers, streams=True)
+            sent = self._send("GET", path, None, headers, streams=True)
             # There is nothing behind that event, and there will be nothing.
-            if status == 204:
+            if sent.status == 204:
                 return
             try:
-                with answer:
-                    for event in _events_in(answer):
+                with sent.body:
+                    for event in _events_in(sent.body):
                         yield event
                         after = event["id"] or after
                         if event["event"] in LAST_EVENTS:
@@ -435,8 +465,8 @@ class Runledger:
 
     def receipt(self, id: str) -> Optional[Receipt]:
         """None while the log is not sealed up to the submission's last event."""
-        status, body = self._send("GET", f"/api/result/{quote(id, safe='')}/proof")
-        return cast(Receipt, body) if status == 200 else None
+        sent = self._send("GET", f"/api/result/{quote(id, safe='')}/proof")
+        return cast(Receipt, sent.body) if sent.status == 200 else None
 
     def upload_test_set(self, archive: bytes) -> TestSet:
         """Stores the test set of a problem package, a zip archive. The same content again is the same set."""
@@ -445,7 +475,7 @@ class Runledger:
             TestSet,
             self._send(
                 "POST", "/api/test-sets", archive, headers, timeout_s=UPLOAD_TIMEOUT_S, needs=("id",)
-            )[1],
+            ).body,
         )
 
     def test_sets(self) -> list[TestSet]:
@@ -484,7 +514,7 @@ class Runledger:
 
     def _post(
         self, path: str, request: SubmissionRequest, idempotency_key: Optional[str]
-    ) -> tuple[int, Any]:
+    ) -> _Sent:
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": idempotency_key or str(uuid.uuid4()),
@@ -501,7 +531,7 @@ class Runledger:
     ) -> Result:
         query = urlencode({"encoding": encoding})
         path = f"/api/result/{quote(id, safe='')}?{query}"
-        return cast(Result, self._send("GET", path, None, headers, needs=RECORD, deadline=deadline)[1])
+        return cast(Result, self._send("GET", path, None, headers, needs=RECORD, deadline=deadline).body)
 
     def _get(
         self,
@@ -511,7 +541,7 @@ class Runledger:
         needs: Sequence[str] = (),
         is_list: bool = False,
     ) -> Any:
-        return self._send("GET", path, attempts=attempts, needs=needs, is_list=is_list)[1]
+        return self._send("GET", path, attempts=attempts, needs=needs, is_list=is_list).body
 
     def _send(
         self,
@@ -527,9 +557,9 @@ class Runledger:
         needs: Sequence[str] = (),
         is_list: bool = False,
         deadline: Optional[_Deadline] = None,
-    ) -> tuple[int, Any]:
+    ) -> _Sent:
         """
-        Status and body of the answer. Tries again after failures that may pass. streams: the body is not read yet. removes: a
+        Tries again after failures that may pass. streams: the body is not read yet. removes: a
         404 is a success after a try whose answer was lost, because that one may have removed it. needs: what each good answer
         has, so that an answer of another program is an error. is_list: a good answer is a list. deadline: the service waits
         until then.
@@ -560,7 +590,7 @@ class Runledger:
                 has_body = accepted and not (status == 204 and (streams or removes))
                 fault = self._fault(status, found, received, streams, None if is_list else needs) if has_body else None
                 if fault is None and (accepted or removed):
-                    return status, found
+                    return _Sent(status, found, received, attempt)
                 may_be_done = may_be_done or status >= 500
                 if 300 <= status < 400:
                     problem = self._unexpected(status)
@@ -614,6 +644,15 @@ class Runledger:
         except urllib.error.HTTPError as answer:
             with answer:
                 return answer.code, _parsed(answer.read()), answer.headers
+
+
+class _Sent(NamedTuple):
+    """A good answer. tries: how many it took."""
+
+    status: int
+    body: Any
+    received: Message
+    tries: int
 
 
 class _Deadline(NamedTuple):
