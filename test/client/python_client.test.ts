@@ -425,6 +425,58 @@ t.test('the client in Python', { skip }, async (t) => {
     t.same((await failing('pauses')).value, [60]);
   });
 
+  t.test('ends run at its time limit', async (t) => {
+    const accepted: string[] = [];
+    const first = await client('accepted_by_run', [HELLO], { timeout_s: 2 });
+    accepted.push(...first.value.accepted);
+    t.equal(accepted.length, 1, 'it was accepted');
+    const [id] = accepted;
+    const message = `submission ${id} has not ended within 2 s`;
+    t.match(first.value, { thrown: 'TimeoutError', message });
+    t.match(await client('result', [id]), { value: { status: 'pending' } }, 'it goes on');
+    const pending = async () => {
+      const rows = await service.db<{ id: string }[]>`
+        select id from runledger.submissions where status = 'pending'`;
+      return rows.map((row) => row.id);
+    };
+    const before = new Set(await pending());
+    const second = client('run', [HELLO], { timeout_s: 600 });
+    let next: string | undefined;
+    while (next === undefined) next = (await pending()).find((each) => !before.has(each));
+    await service.worker.finish(next);
+    t.match(await second, { value: { id: next, verdict: 'AC' } });
+    await client('cancel', [id]);
+
+    const headers = { 'retry-after': '60' };
+    const full = await answering(t, { status: 503, body: '{"message":"no"}', headers });
+    const third = await python(t, full.origin, key)('run', [HELLO], { timeout_s: 5 });
+    t.same(third, {
+      thrown: 'TimeoutError',
+      message: 'there is no result within 5 s; the last try failed: no',
+    });
+    t.equal(full.seen.length, 1);
+  });
+
+  t.test('ends events at their time limit', async (t) => {
+    const { value: id } = await client('submit', [HELLO]);
+    const began = performance.now();
+    const message = `submission ${id} has not ended within 2 s`;
+    const first = await client('events_until', [id], { timeout_s: 2 });
+    t.match(first.value, { events: ['accepted'], thrown: 'TimeoutError', message });
+    t.ok(performance.now() - began < 40_000, 'a stream without a line is open for 45 s otherwise');
+    await service.worker.finish(id);
+    const second = await client('events_until', [id], { timeout_s: 600 });
+    t.match(second.value, { events: ['accepted', 'started', 'completed'], thrown: null });
+
+    const full = await answering(t, { status: 503, body: '{"message":"no"}' });
+    const busy = python(t, full.origin, key);
+    const third = await busy('events_until', ['x'], { timeout_s: 0 });
+    t.match(third.value, {
+      thrown: 'TimeoutError',
+      message: /within 0 s; the last try failed: no$/,
+    });
+  });
+
   t.test('each try through a proxy is encrypted', async (t) => {
     const tries: { to: string; begins: number }[] = [];
     const proxy = createServer().on('connect', (req, socket) => {
