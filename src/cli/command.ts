@@ -19,6 +19,10 @@ export type Command = {
   readonly example: string;
   /** It runs until it is stopped, also when nobody reads its output or the disk below that is full. */
   readonly service?: boolean;
+  /** Its exit statuses and their meanings, for `--help`, where they say more than whether it worked. */
+  readonly statuses?: readonly (readonly [status: string, meaning: string])[];
+  /** The exit status where it could not do its work, or its output was lost; 1 if absent. */
+  readonly failed?: number;
   /** Returns the exit status. */
   run(context: Context): Promise<number>;
 };
@@ -56,10 +60,13 @@ export type Context = {
   address(role?: Role): Promise<DatabaseAddress>;
 };
 
+/** The status of a command about a program that says nothing about the program; few programs end with it. */
+export const NO_RESULT = 125;
+
 /** The caller made a mistake: printed as one line, exit status 2. */
 export class UsageError extends Error {}
 
-/** The command could not do its work, or found a problem: printed as one line, exit status 1. */
+/** The command could not do its work, or found a problem: printed as one line, exit status 1, or that which it declares. */
 export class CommandFailed extends Error {}
 
 /** The value of an option that is required or has a default. */

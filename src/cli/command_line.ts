@@ -15,6 +15,8 @@ import { commandHelp, groupHelp, overview, seeHelp, usageOf } from './help.ts';
 const OK = 0;
 const FAILED = 1;
 const USAGE = 2;
+/** The status of a failure, by the command that runs. */
+let failed = FAILED;
 
 export async function main(argv: readonly string[]): Promise<number> {
   process.stdout.on('error', outputLost);
@@ -31,7 +33,7 @@ function outputLost(error: NodeJS.ErrnoException): void {
   process.stderr.write(`the output could not be written: ${faultLine(error)}\n`);
   // The command does its work to the end. Its own status may come before this error or after it.
   process.once('exit', () => {
-    process.exitCode = FAILED;
+    process.exitCode = failed;
   });
 }
 let is_lost = false;
@@ -49,6 +51,7 @@ async function run(argv: readonly string[]): Promise<number> {
   const name = [`${first} ${second}`, first].find((words) => Object.hasOwn(commands, words));
   if (name === undefined) return withoutCommand(first, second);
   const { command } = await commands[name]!();
+  failed = command.failed ?? FAILED;
   const args = argv.slice(name.split(' ').length);
   if (args.some(isHelp)) return print(commandHelp(name, command));
   if (command.service) {
@@ -123,7 +126,7 @@ function report(error: unknown): number {
     return USAGE;
   }
   process.stderr.write(`${problemOf(error)}\n`);
-  return FAILED;
+  return failed;
 }
 
 /**

@@ -20,7 +20,7 @@ export const seeHelp = (name = '') =>
   `see \`${[PROGRAM, name, '--help'].filter(Boolean).join(' ')}\``;
 
 export function commandHelp(name: string, command: Command): string {
-  const { words = [], options = {}, summary, example } = command;
+  const { words = [], options = {}, statuses = [], summary, example } = command;
   const lines = [
     ...words.map(({ name, help }) => [name, help]),
     ...Object.entries(options).map(([option, declared]) => [
@@ -36,6 +36,7 @@ export function commandHelp(name: string, command: Command): string {
     '',
     indented(columns(lines)),
     '',
+    ...(statuses.length === 0 ? [] : ['exit status:', indented(columns(statuses)), '']),
     `example: ${PROGRAM} ${example}`,
     '',
   ].join('\n');

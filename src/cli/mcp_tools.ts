@@ -9,6 +9,7 @@ import { toStandardJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import { ApiError, type Client } from '../client/client.ts';
 import { REQUEST_LIMITS, type RequestLimitName } from '../domain/limits.ts';
+import { PART_BYTES, PART_LEAST_BYTES, partOf, SHOWN_BYTES, shownRecord } from './tool_record.ts';
 
 const described = (description: string) => v.pipe(v.string(), v.description(description));
 
@@ -51,7 +52,49 @@ const JUDGE = v.strictObject({
   ),
 });
 
-const READ = v.strictObject({ id: described('The id of a submission.') });
+const READ = v.strictObject({
+  id: described('The id of a submission.'),
+  output: v.exactOptional(
+    described(
+      'Read only this output, by a name as in `cut`; stdout if there is an offset or a length.',
+    ),
+  ),
+  offset: v.exactOptional(
+    v.pipe(
+      v.number(),
+      v.integer(),
+      v.minValue(0),
+      v.description('The byte to read it from; 0 if absent.'),
+    ),
+  ),
+  length: v.exactOptional(
+    v.pipe(
+      v.number(),
+      v.integer(),
+      v.minValue(PART_LEAST_BYTES),
+      v.maxValue(PART_BYTES),
+      v.description(`The most bytes to read of it; ${SHOWN_BYTES} if absent.`),
+    ),
+  ),
+});
+type Read = v.InferOutput<typeof READ>;
+
+const LONG =
+  'Long outputs are cut: `cut` then lists them with their sizes, and read_result reads on.';
+
+/** Models write null for an argument that they do not give. */
+function inputOf<S extends v.GenericSchema<object>>(schema: S) {
+  const { '~standard': standard } = toStandardJsonSchema(schema);
+  const validate: typeof standard.validate = (value) => standard.validate(withoutNulls(value));
+  return { '~standard': { ...standard, validate } };
+}
+
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (typeof value !== 'object' || value === null) return value;
+  const given = Object.entries(value).filter(([, each]) => each !== null);
+  return Object.fromEntries(given.map(([name, each]) => [name, withoutNulls(each)]));
+}
 
 /** Serves until the other side closes stdin. */
 export async function serveTools(client: Client): Promise<void> {
@@ -67,41 +110,51 @@ function serverOf(client: Client): McpServer {
   server.registerTool(
     'run_code',
     {
-      description:
-        'Run a program in a sandbox without network, and get its verdict, output, time and memory.',
-      inputSchema: toStandardJsonSchema(RUN),
+      description: `Run a program in a sandbox without network, and get its verdict, output, time and memory. ${LONG}`,
+      inputSchema: inputOf(RUN),
     },
-    (request, context) => answer(context, (signal) => client.run(request, { signal })),
+    (request, context) =>
+      answer(context, async (signal) => shownRecord(await client.run(request, { signal }))),
   );
   server.registerTool(
     'run_tests',
     {
-      description:
-        'Run a program on tests and compare its output: one verdict for all, and one for each test.',
-      inputSchema: toStandardJsonSchema(JUDGE),
+      description: `Run a program on tests and compare its output: one verdict for all, and one for each test. ${LONG}`,
+      inputSchema: inputOf(JUDGE),
     },
     (request, context) =>
-      answer(context, (signal) => client.run({ ...request, stop: 'never' }, { signal })),
+      answer(context, async (signal) =>
+        shownRecord(await client.run({ ...request, stop: 'never' }, { signal })),
+      ),
   );
   server.registerTool(
     'read_result',
     {
-      description: 'Read the record of an earlier submission of this account.',
-      inputSchema: toStandardJsonSchema(READ),
+      description: `Read the record of an earlier submission of this account, or a part of one of its outputs. ${LONG}`,
+      inputSchema: inputOf(READ),
       annotations: { readOnlyHint: true },
     },
-    ({ id }, context) => answer(context, (signal) => client.result(id, { signal })),
+    (asked, context) => answer(context, (signal) => read(client, asked, signal)),
   );
   server.registerTool(
     'list_languages',
     {
       description: 'List the languages: aliases, versions, and whether one can run now.',
-      inputSchema: toStandardJsonSchema(v.strictObject({})),
+      inputSchema: inputOf(v.strictObject({})),
       annotations: { readOnlyHint: true },
     },
     (_, context) => answer(context, (signal) => client.toolchains({ signal })),
   );
   return server;
+}
+
+async function read(client: Client, asked: Read, signal: AbortSignal): Promise<object> {
+  const { id, offset = 0, length = SHOWN_BYTES, output = 'stdout' } = asked;
+  const record = await client.result(id, { signal });
+  if (Object.keys(asked).length === 1) return shownRecord(record);
+  const part = partOf(record, output, offset, length);
+  if (part === null) throw new Error(`submission ${id} has no ${output}`);
+  return { id, ...part };
 }
 
 async function answer(

@@ -62,7 +62,7 @@ export type SubmissionRequest = {
 
 export type BatchItem = SubmissionRequest & { idempotency_key?: string | undefined };
 
-/** Accepted, or replayed, or rejected. */
+/** Accepted, or replayed, or rejected. With the error `unreachable` no answer came: it may have been accepted. */
 export type BatchAnswer =
   | { id: string }
   | ({ id: string; replayed: true; mismatch: boolean } & Partial<Summary>)
@@ -155,7 +155,8 @@ export type Client = {
   submit(request: SubmissionRequest, options?: SubmitOptions): Promise<{ id: string }>;
   /**
    * Up to 100 in one call: an answer for each, in their order. One that is rejected does not keep out the others, nor does
-   * one whose key was that of another request: its answer has `mismatch`.
+   * one whose key was that of another request: its answer has `mismatch`. What the service rejects for the moment is sent
+   * again, after Retry-After, as often as any call is tried, counted from the last try in which one was settled.
    */
   submitAll(requests: readonly BatchItem[], options?: CallOptions): Promise<BatchAnswer[]>;
   /** The record as it is now. */
@@ -224,9 +225,10 @@ export class ApiError extends Error {
 }
 
 const isField = (value: unknown): value is FieldProblem =>
-  typeof value === 'object' &&
-  value !== null &&
-  ['path', 'message'].every((name) => textOf((value as Record<string, unknown>)[name]) !== null);
+  isObject(value) && ['path', 'message'].every((name) => textOf(value[name]) !== null);
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null;
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : null);
 
@@ -248,7 +250,8 @@ type SendOptions = CallOptions & {
   /** A good answer is an array. */
   is_list?: boolean;
 };
-type Sent = { status: number; body: ProblemBody & Partial<ResultRecord>; response: Response };
+type Received = { status: number; body: ProblemBody & Partial<ResultRecord>; response: Response };
+type Sent = Received & { tries: number };
 
 const ATTEMPTS = 6;
 const FIRST_PAUSE_MS = 250;
@@ -259,6 +262,8 @@ const CALL_TIMEOUT_MS = 45_000;
 const UPLOAD_TIMEOUT_MS = 10 * 60_000;
 /** Statuses after which the same call may succeed. */
 const TEMPORARY = new Set([429, 500, 502, 503, 504]);
+/** The errors of an item of a batch that was not stored, and that may be stored later. */
+const TEMPORARY_ERRORS = new Set(['rate_limited', 'queue_full', 'unavailable']);
 
 const TEST_SETS = '/api/test-sets';
 const SUBMISSIONS = '/api/submissions';
@@ -316,10 +321,7 @@ export function createClient(options: ClientOptions): Client {
         ...one,
         idempotency_key: one.idempotency_key ?? randomUUID(),
       }));
-      const headers = { 'content-type': 'application/json' };
-      const init = { method: 'POST', headers, body: jsonOf(items) };
-      const { body } = await send(SUBMISSIONS, init, { ...given, is_list: true });
-      return body as unknown as BatchAnswer[];
+      return sendBatch(options, items, given);
     },
     result: (id, given = {}) => read(id, given, []),
     async wait(id, given = {}) {
@@ -398,6 +400,60 @@ export function createClient(options: ClientOptions): Client {
   return client;
 }
 
+/** Each item keeps its idempotency key, so none of them runs twice. */
+async function sendBatch(
+  options: ClientOptions,
+  items: readonly BatchItem[],
+  given: CallOptions,
+): Promise<BatchAnswer[]> {
+  const { attempts = ATTEMPTS } = options;
+  const answers: BatchAnswer[] = [];
+  let open = [...items.keys()];
+  for (let tries = 0; ; ) {
+    const left = { ...given, attempts: attempts - tries };
+    const sent = await sendItems(
+      options,
+      open.map((n) => items[n]!),
+      left,
+    ).catch((error: Error) => {
+      given.signal?.throwIfAborted();
+      // The ids of what was accepted must not be lost.
+      if (open.length === items.length) throw error;
+      const word = error instanceof ApiError ? error.error : 'unreachable';
+      for (const n of open) answers[n] = { error: word, message: error.message };
+      return null;
+    });
+    if (sent === null) return answers;
+    open.forEach((n, at) => {
+      answers[n] = sent.list[at]!;
+    });
+    const again = open.filter((n) => TEMPORARY_ERRORS.has((answers[n] as ProblemBody).error ?? ''));
+    tries = again.length < open.length ? 1 : tries + sent.tries;
+    open = again;
+    if (open.length === 0 || tries >= attempts) return answers;
+    const pause_ms = retryAfterMs(sent.response.headers.get('retry-after'));
+    await pauseFor(options, pause_ms ?? backoff(tries), given);
+  }
+}
+
+async function sendItems(
+  options: ClientOptions,
+  items: readonly BatchItem[],
+  given: SendOptions,
+): Promise<Sent & { list: BatchAnswer[] }> {
+  const headers = { 'content-type': 'application/json' };
+  const init = { method: 'POST', headers, body: jsonOf(items) };
+  const sent = await sendWithRetries(options, SUBMISSIONS, init, { ...given, is_list: true });
+  const list = sent.body as unknown as BatchAnswer[];
+  if (list.length === items.length && list.every(isObject)) return { ...sent, list };
+  const { status, response } = sent;
+  throw new ApiError(
+    status,
+    unexpected(options.server, status),
+    response.headers.get('x-request-id'),
+  );
+}
+
 /** JSON has no NaN and no Infinity: they would be sent as null, which asks for the default. */
 const jsonOf = (value: unknown): string =>
   JSON.stringify(value, (name, each: unknown) => {
@@ -416,27 +472,31 @@ async function sendWithRetries(
   given: SendOptions,
 ): Promise<Sent> {
   const { signal, attempts = options.attempts ?? ATTEMPTS } = given;
-  const pause = options.pause ?? ((ms, given) => wait(ms, undefined, { signal: given }));
   let may_be_done = false;
   for (let attempt = 1; ; attempt += 1) {
     const outcome = await sendOnce(options, path, init, given, may_be_done);
-    if ('sent' in outcome) return outcome.sent;
+    if ('sent' in outcome) return { ...outcome.sent, tries: attempt };
     may_be_done ||= outcome.may_be_done;
     signal?.throwIfAborted();
     if (!outcome.temporary || attempt >= attempts) throw outcome.error;
-    try {
-      await pause(outcome.pause_ms ?? backoff(attempt), signal);
-    } catch (error) {
-      // The reason of the caller, as where it is aborted in a call.
-      signal?.throwIfAborted();
-      throw error;
-    }
+    await pauseFor(options, outcome.pause_ms ?? backoff(attempt), given);
+  }
+}
+
+async function pauseFor(options: ClientOptions, ms: number, { signal }: CallOptions) {
+  const pause = options.pause ?? ((ms, given) => wait(ms, undefined, { signal: given }));
+  try {
+    await pause(ms, signal);
+  } catch (error) {
+    // The reason of the caller, as where it is aborted in a call.
+    signal?.throwIfAborted();
+    throw error;
   }
 }
 
 /** `may_be_done`: it failed, and what it asks for may have happened. */
 type Outcome =
-  | { sent: Sent }
+  | { sent: Received }
   | { error: Error; temporary: boolean; may_be_done: boolean; pause_ms?: number };
 
 async function sendOnce(
@@ -487,7 +547,7 @@ async function sendOnce(
 function faultOf(
   server: string,
   { status, headers }: Response,
-  body: Sent['body'] | null,
+  body: Received['body'] | null,
   { streams = false, removes = false, needs = [], is_list = false }: SendOptions,
 ): ProblemBody | null {
   if (status === 204 && (streams || removes)) return null;
@@ -509,7 +569,7 @@ const unexpected = (server: string, status: number): ProblemBody => ({
 });
 
 /** Null if it is neither an object nor an array in JSON. */
-function parse(text: string): Sent['body'] | null {
+function parse(text: string): Received['body'] | null {
   try {
     const value = JSON.parse(text);
     return typeof value === 'object' ? value : null;

@@ -38,10 +38,14 @@ WAIT_S = 30
 CALL_TIMEOUT_S = 45.0
 # An upload takes as long as the network does; the service ends one that is too slow.
 UPLOAD_TIMEOUT_S = 600.0
+# A stream of events has a line every 15 s. One that has a deadline is opened again after this time without a line.
+STREAM_SILENCE_S = 20.0
 # How long after a deadline an answer may still come: the service ends its wait up to a second after it.
 GRACE_S = 5.0
 # Statuses after which the same call may succeed.
 TEMPORARY = frozenset({429, 500, 502, 503, 504})
+# The errors of an item of a batch that was not stored, and that may be stored later.
+TEMPORARY_ERRORS = frozenset({"rate_limited", "queue_full", "unavailable"})
 ENDED = frozenset({"completed", "error", "cancelled"})
 # The types of a submission's last event.
 LAST_EVENTS = frozenset({"completed", "failed", "cancelled"})
@@ -328,7 +332,7 @@ class Runledger:
         The id of the submission, once it is stored. ApiError with the word idempotency_mismatch, and with the id of the other
         submission: the idempotency key was that of another request.
         """
-        return cast(str, self._post("/api/submit", request, idempotency_key)[1]["id"])
+        return cast(str, self._post("/api/submit", request, idempotency_key).body["id"])
 
     def run(
         self,
@@ -336,15 +340,26 @@ class Runledger:
         *,
         idempotency_key: Optional[str] = None,
         on_accepted: Optional[Callable[[str], object]] = None,
+        timeout_s: Optional[float] = None,
     ) -> Result:
         """
         The record of the submission when it has ended: one call where the result is there in time. on_accepted gets the id
-        once the submission is stored: it goes on even if run fails after that.
+        once the submission is stored: it goes on even if run fails after that. TimeoutError, as with wait: there is no result
+        within timeout_s.
         """
-        _, body = self._post("/api/submit?wait=true", request, idempotency_key)
+        deadline = _deadline(timeout_s, f"there is no result within {timeout_s} s")
+        path = "/api/submit?wait=true" if deadline is None else "/api/submit"
+        body = self._post(path, request, idempotency_key, deadline).body
+        id = body["id"]
         if on_accepted is not None:
-            on_accepted(body["id"])
-        return cast(Result, body) if body.get("status") in ENDED else self.wait(body["id"])
+            on_accepted(id)
+        if body.get("status") in ENDED:
+            return cast(Result, body)
+        if deadline is not None:
+            deadline = deadline._replace(missed=_not_ended(id, timeout_s))
+            if deadline.left() <= 0:
+                raise TimeoutError(deadline.missed)
+        return self._wait(id, "utf8", deadline)
 
     def result(self, id: str, *, encoding: Encoding = "utf8") -> Result:
         """The record as it is now."""
@@ -357,33 +372,54 @@ class Runledger:
         The record when the submission has ended. TimeoutError: it has not within timeout_s, and goes on. It comes a few seconds
         late where the service does not answer.
         """
-        missed = f"submission {id} has not ended within {timeout_s} s"
-        deadline = None if timeout_s is None else _Deadline(time.monotonic() + timeout_s, missed)
-        while True:
-            record = self._result(id, encoding, {"Prefer": f"wait={WAIT_S}"}, deadline)
-            if record["status"] in ENDED:
-                return record
-            if deadline is not None and deadline.left() <= 0:
-                raise TimeoutError(missed)
+        return self._wait(id, encoding, _deadline(timeout_s, _not_ended(id, timeout_s)))
 
     def cancel(self, id: str) -> Result:
         """The cancelled record. ApiError with the word already_ended: it has ended in another way."""
         path = f"/api/submissions/{quote(id, safe='')}"
-        return cast(Result, self._send("DELETE", path, needs=RECORD)[1])
+        return cast(Result, self._send("DELETE", path, needs=RECORD).body)
 
     def submit_all(self, requests: Sequence[BatchItem]) -> list[dict[str, Any]]:
         """
         Up to 100 submissions in one call: an answer for each, in order, with an id or an error. One whose key was that of
-        another request has "mismatch".
+        another request has "mismatch". What the service rejects for the moment is sent again, after Retry-After, as often as
+        any call is tried, counted from the last try in which one was settled. With the error unreachable no answer came: that
+        one may have been accepted.
         """
         items = [
             {**request, "idempotency_key": request.get("idempotency_key") or str(uuid.uuid4())}
             for request in requests
         ]
+        answers: dict[int, dict[str, Any]] = {}
+        # Each item keeps its idempotency key, so none of them runs twice.
+        left = list(range(len(items)))
+        tries = 0
+        while True:
+            try:
+                sent = self._send_items([items[n] for n in left], self._attempts - tries)
+            except RunledgerError as failure:
+                # The ids of what was accepted must not be lost.
+                if len(left) == len(items):
+                    raise
+                word = failure.error if isinstance(failure, ApiError) else "unreachable"
+                answers.update((n, {"error": word, "message": str(failure)}) for n in left)
+                break
+            answers.update(zip(left, sent.body))
+            again = [n for n in left if answers[n].get("error") in TEMPORARY_ERRORS]
+            tries = 1 if len(again) < len(left) else tries + sent.tries
+            left = again
+            if not left or tries >= self._attempts:
+                break
+            self._pause(_retry_after(sent.received.get("Retry-After"), _backoff(tries)))
+        return [answers[n] for n in range(len(items))]
+
+    def _send_items(self, items: Sequence[Mapping[str, Any]], attempts: int) -> _Sent:
         headers = {"Content-Type": "application/json"}
         body = json.dumps(items, allow_nan=False).encode()
-        answers = self._send("POST", "/api/submissions", body, headers, is_list=True)[1]
-        return cast("list[dict[str, Any]]", answers)
+        sent = self._send("POST", "/api/submissions", body, headers, attempts=attempts, is_list=True)
+        if len(sent.body) != len(items) or not all(isinstance(each, dict) for each in sent.body):
+            raise ApiError(sent.status, self._unexpected(sent.status), sent.received.get("X-Request-Id"))
+        return sent
 
     def submissions(
         self,
@@ -410,33 +446,48 @@ class Runledger:
                 return
             query["after"] = page["next"]
 
-    def events(self, id: str, *, after: int = 0) -> Iterator[Event]:
+    def events(
+        self, id: str, *, after: int = 0, timeout_s: Optional[float] = None
+    ) -> Iterator[Event]:
         """
         What happens to a submission, to its end, and what its program prints until then, as far as it comes in time. The
-        stream is opened again when it is cut.
+        stream is opened again when it is cut. TimeoutError: the submission has not ended within timeout_s from this call, and
+        goes on. It comes up to 20 s late while nothing happens.
         """
+        return self._events(id, after, _deadline(timeout_s, _not_ended(id, timeout_s)))
+
+    def _events(self, id: str, after: int, deadline: Optional[_Deadline]) -> Iterator[Event]:
+        silence_s = CALL_TIMEOUT_S if deadline is None else STREAM_SILENCE_S
         while True:
             headers = {"Last-Event-ID": str(after)}
             path = f"/api/result/{quote(id, safe='')}/events"
-            status, answer = self._send("GET", path, None, headers, streams=True)
+            sent = self._send(
+                "GET", path, None, headers, timeout_s=silence_s, streams=True, deadline=deadline
+            )
             # There is nothing behind that event, and there will be nothing.
-            if status == 204:
+            if sent.status == 204:
                 return
             try:
-                with answer:
-                    for event in _events_in(answer):
+                with sent.body:
+                    for event in _events_in(_until(deadline, sent.body)):
                         yield event
                         after = event["id"] or after
                         if event["event"] in LAST_EVENTS:
                             return
             except (OSError, http.client.HTTPException):
                 pass
-            self._pause(1.0)
+            if deadline is None:
+                self._pause(1.0)
+                continue
+            if deadline.left() > 0:
+                self._pause(min(1.0, deadline.left()))
+            if deadline.left() <= 0:
+                raise TimeoutError(deadline.missed)
 
     def receipt(self, id: str) -> Optional[Receipt]:
         """None while the log is not sealed up to the submission's last event."""
-        status, body = self._send("GET", f"/api/result/{quote(id, safe='')}/proof")
-        return cast(Receipt, body) if status == 200 else None
+        sent = self._send("GET", f"/api/result/{quote(id, safe='')}/proof")
+        return cast(Receipt, sent.body) if sent.status == 200 else None
 
     def upload_test_set(self, archive: bytes) -> TestSet:
         """Stores the test set of a problem package, a zip archive. The same content again is the same set."""
@@ -445,7 +496,7 @@ class Runledger:
             TestSet,
             self._send(
                 "POST", "/api/test-sets", archive, headers, timeout_s=UPLOAD_TIMEOUT_S, needs=("id",)
-            )[1],
+            ).body,
         )
 
     def test_sets(self) -> list[TestSet]:
@@ -483,14 +534,28 @@ class Runledger:
         return cast("dict[str, Any]", self._get("/openapi.json", needs=("openapi",)))
 
     def _post(
-        self, path: str, request: SubmissionRequest, idempotency_key: Optional[str]
-    ) -> tuple[int, Any]:
+        self,
+        path: str,
+        request: SubmissionRequest,
+        idempotency_key: Optional[str],
+        deadline: Optional[_Deadline] = None,
+    ) -> _Sent:
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": idempotency_key or str(uuid.uuid4()),
         }
         body = json.dumps(request, allow_nan=False).encode()
-        return self._send("POST", path, body, headers, needs=("id",))
+        if deadline is not None:
+            headers["Prefer"] = f"wait={WAIT_S}"
+        return self._send("POST", path, body, headers, needs=("id",), deadline=deadline)
+
+    def _wait(self, id: str, encoding: Encoding, deadline: Optional[_Deadline]) -> Result:
+        while True:
+            record = self._result(id, encoding, {"Prefer": f"wait={WAIT_S}"}, deadline)
+            if record["status"] in ENDED:
+                return record
+            if deadline is not None and deadline.left() <= 0:
+                raise TimeoutError(deadline.missed)
 
     def _result(
         self,
@@ -501,7 +566,7 @@ class Runledger:
     ) -> Result:
         query = urlencode({"encoding": encoding})
         path = f"/api/result/{quote(id, safe='')}?{query}"
-        return cast(Result, self._send("GET", path, None, headers, needs=RECORD, deadline=deadline)[1])
+        return cast(Result, self._send("GET", path, None, headers, needs=RECORD, deadline=deadline).body)
 
     def _get(
         self,
@@ -511,7 +576,7 @@ class Runledger:
         needs: Sequence[str] = (),
         is_list: bool = False,
     ) -> Any:
-        return self._send("GET", path, attempts=attempts, needs=needs, is_list=is_list)[1]
+        return self._send("GET", path, attempts=attempts, needs=needs, is_list=is_list).body
 
     def _send(
         self,
@@ -527,12 +592,12 @@ class Runledger:
         needs: Sequence[str] = (),
         is_list: bool = False,
         deadline: Optional[_Deadline] = None,
-    ) -> tuple[int, Any]:
+    ) -> _Sent:
         """
-        Status and body of the answer. Tries again after failures that may pass. streams: the body is not read yet. removes: a
-        404 is a success after a try whose answer was lost, because that one may have removed it. needs: what each good answer
-        has, so that an answer of another program is an error. is_list: a good answer is a list. deadline: the service waits
-        until then.
+        Tries again after failures that may pass. streams: the body is not read yet. removes: a 404 is a success after a try
+        whose answer was lost, because that one may have removed it. needs: what each good answer has, so that an answer of
+        another program is an error. is_list: a good answer is a list. deadline: no try begins later, and a call that waits lets
+        the service wait until then.
         """
         all_headers = {**(headers or {}), "X-API-Key": self._api_key}
         attempt = 0
@@ -542,7 +607,8 @@ class Runledger:
             if deadline is not None:
                 left_s = max(deadline.left(), 0)
                 timeout_s = min(timeout_s, left_s + GRACE_S)
-                all_headers["Prefer"] = f"wait={min(int(left_s) + 1, WAIT_S)}"
+                if "Prefer" in all_headers:
+                    all_headers["Prefer"] = f"wait={min(int(left_s) + 1, WAIT_S)}"
             # A new one for each try: through a proxy, urllib changes it, and would send a later try unencrypted.
             request = urllib.request.Request(f"{self._server}{path}", body, all_headers, method=method)
             pause_s = _backoff(attempt)
@@ -560,7 +626,7 @@ class Runledger:
                 has_body = accepted and not (status == 204 and (streams or removes))
                 fault = self._fault(status, found, received, streams, None if is_list else needs) if has_body else None
                 if fault is None and (accepted or removed):
-                    return status, found
+                    return _Sent(status, found, received, attempt)
                 may_be_done = may_be_done or status >= 500
                 if 300 <= status < 400:
                     problem = self._unexpected(status)
@@ -616,6 +682,15 @@ class Runledger:
                 return answer.code, _parsed(answer.read()), answer.headers
 
 
+class _Sent(NamedTuple):
+    """A good answer. tries: how many it took."""
+
+    status: int
+    body: Any
+    received: Message
+    tries: int
+
+
 class _Deadline(NamedTuple):
     """at: by time.monotonic(). missed: the message of the TimeoutError."""
 
@@ -624,6 +699,21 @@ class _Deadline(NamedTuple):
 
     def left(self) -> float:
         return self.at - time.monotonic()
+
+
+def _deadline(timeout_s: Optional[float], missed: str) -> Optional[_Deadline]:
+    return None if timeout_s is None else _Deadline(time.monotonic() + timeout_s, missed)
+
+
+def _not_ended(id: str, timeout_s: Optional[float]) -> str:
+    return f"submission {id} has not ended within {timeout_s} s"
+
+
+def _until(deadline: Optional[_Deadline], lines: Iterable[bytes]) -> Iterator[bytes]:
+    for line in lines:
+        yield line
+        if deadline is not None and deadline.left() <= 0:
+            return
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

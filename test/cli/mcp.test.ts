@@ -87,6 +87,94 @@ t.test('a tool says in one line that its server is another program', async (t) =
     t.match(await call(name, args), { isError: true, text }, name);
 });
 
+t.test('a long output is cut, and can be read to its end', async (t) => {
+  const id = '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10';
+  const stdout = `a${'é'.repeat(10_000)}`;
+  const of = (n: number) => ({ n, verdict: 'WA', stdout: 'x'.repeat(n * 4_096), stderr: '' });
+  const tests = [1, 2, 3].map((n) => ({ ...of(n), message: n === 1 ? 'm'.repeat(9_000) : null }));
+  const files = [{ path: 'out.bin', content_base64: 'A'.repeat(16_384) }];
+  const record = { id, status: 'completed', stdout, stderr: 'short', tests, files };
+  const { origin } = await answering(t, { body: JSON.stringify(record) });
+  const env = { PATH: process.env['PATH']!, RUNLEDGER_SERVER: origin, RUNLEDGER_API_KEY: 'x' };
+  const { call } = await connected(t, env);
+  const program = { language: 'python', code: '' };
+  const expected = [
+    { output: 'stdout', bytes: 20_001, shown: 8_191 },
+    { output: 'tests[0].message', bytes: 9_000, shown: 8_192 },
+    { output: 'tests[2].stdout', bytes: 12_288, shown: 8_192 },
+    { output: 'files[0].content_base64', bytes: 16_384, shown: 8_192 },
+  ];
+  for (const [name, args] of [
+    ['run_code', program],
+    ['run_tests', { ...program, tests: [{ expected_output: '' }] }],
+    ['read_result', { id }],
+  ] as const) {
+    const { json } = await call(name, args);
+    t.strictSame(json.cut, expected, name);
+    t.equal(json.stdout, stdout.slice(0, 1 + 4_095), 'at the end of a character');
+    t.equal(json.stderr, 'short');
+    t.equal(json.tests[1].stdout.length, 8_192);
+    t.equal(json.tests[2].stdout.length, 8_192);
+  }
+
+  let text = '';
+  let offset: number | null = 0;
+  while (offset !== null) {
+    const { json } = await call('read_result', { id, output: 'stdout', offset });
+    t.match(json, { id, output: 'stdout', offset, bytes: 20_001 });
+    text += json.text;
+    offset = json.next_offset;
+  }
+  t.equal(text, stdout);
+  const some = await call('read_result', { id, offset: 4, length: 5 });
+  const is = { id, output: 'stdout', offset: 3, next_offset: 7, bytes: 20_001, text: 'éé' };
+  t.strictSame(some.json, is, 'from the character that the offset is in');
+  const message = await call('read_result', { id, output: 'tests[0].message', offset: 8_192 });
+  t.match(message.json, { text: 'm'.repeat(808), next_offset: null });
+  const behind = await call('read_result', { id, output: 'stderr', offset: 99 });
+  t.match(behind.json, { text: '', offset: 5, next_offset: null });
+  for (const output of ['transcript', 'tests[9].stdout', 'tests[1].message', 'id', '__proto__'])
+    t.match(await call('read_result', { id, output }), {
+      isError: true,
+      text: `submission ${id} has no ${output}`,
+    });
+});
+
+t.test('all outputs of a result together are cut, too', async (t) => {
+  const tests = Array.from({ length: 40 }, (_, n) => ({ n, stdout: 'x'.repeat(4_096) }));
+  const record = { id: 'x', status: 'completed', stdout: null, stderr: null, tests };
+  const { origin } = await answering(t, { body: JSON.stringify(record) });
+  const env = { PATH: process.env['PATH']!, RUNLEDGER_SERVER: origin, RUNLEDGER_API_KEY: 'x' };
+  const { call } = await connected(t, env);
+  const { json } = await call('read_result', { id: 'x' });
+  t.equal(json.tests[15].stdout.length, 4_096);
+  t.equal(json.tests[16].stdout, '');
+  t.equal(json.cut.length, 24);
+  t.strictSame(json.cut[0], { output: 'tests[16].stdout', bytes: 4_096, shown: 0 });
+});
+
+t.test('a null is as if the argument were absent', async (t) => {
+  const { origin, bodies } = await answering(t, { body: '{"id":"x","status":"completed"}' });
+  const env = { PATH: process.env['PATH']!, RUNLEDGER_SERVER: origin, RUNLEDGER_API_KEY: 'x' };
+  const { call } = await connected(t, env);
+  const program = { language: 'python', code: '' };
+  const nulls = { stdin: null, args: null, limits: null };
+  t.strictSame((await call('run_code', { ...program, ...nulls })).json.id, 'x');
+  const test = { name: null, stdin: null, expected_output: '' };
+  const limits = { cpu_time: 1, memory: null };
+  await call('run_tests', { ...program, limits, tests: [test] });
+  t.same(
+    bodies.map((body) => JSON.parse(body)),
+    [
+      program,
+      { ...program, limits: { cpu_time: 1 }, tests: [{ expected_output: '' }], stop: 'never' },
+    ],
+  );
+  const read = await call('read_result', { id: 'x', output: null, offset: null, length: null });
+  t.strictSame(read.json, { id: 'x', status: 'completed' });
+  t.match(await call('run_code', { ...program, code: null }), { isError: true, text: /code/ });
+});
+
 t.test('it ends with its input, and needs a key', async (t) => {
   const env = { RUNLEDGER_SERVER: 'http://127.0.0.1:1', RUNLEDGER_API_KEY: 'x' };
   for (const line of ['"$0" "$1" mcp </dev/null', ': | "$0" "$1" mcp']) {

@@ -177,9 +177,9 @@ t.test('mistakes are one line', async (t) => {
   const sum = problemFolder({ name: 'sum' });
   const program = join(sum, 'submissions/accepted/sum.py');
   const cases: [args: string[], status: number, line: RegExp][] = [
-    [['judge', program, '--package', '/nowhere'], 1, /^\/nowhere: cannot be read \(ENOENT\)$/],
-    [['judge', program, '--package', join(sum, 'data')], 1, /problem\.yaml: it is missing$/],
-    [['judge', '/nowhere.py', '--package', sum], 1, /^\/nowhere\.py: cannot be read \(ENOENT\)$/],
+    [['judge', program, '--package', '/nowhere'], 125, /^\/nowhere: cannot be read \(ENOENT\)$/],
+    [['judge', program, '--package', join(sum, 'data')], 125, /problem\.yaml: it is missing$/],
+    [['judge', '/nowhere.py', '--package', sum], 125, /^\/nowhere\.py: cannot be read \(ENOENT\)$/],
     [['judge', program, '--package', sum, '--stdin-file', '../x'], 2, /^--stdin-file \.\.\/x: /],
     [['judge', program, '--package', sum, '--time-limit', 'x'], 2, /^--time-limit x: must be/],
     [
@@ -187,7 +187,7 @@ t.test('mistakes are one line', async (t) => {
       2,
       /^--time-limit Inf.*must/,
     ],
-    [['judge', program, '--package', sum, '--time-limit', '999'], 1, /limits\.cpu_time/],
+    [['judge', program, '--package', sum, '--time-limit', '999'], 125, /limits\.cpu_time/],
     [['problem', 'check', join(sum, 'data', 'sample')], 1, /it has no submissions$/],
   ];
   for (const [args, status, line] of cases) {

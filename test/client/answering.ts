@@ -2,9 +2,11 @@
 import { once } from 'node:events';
 import { createServer, type OutgoingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 
 type Test = { teardown(work: () => unknown): void };
-export type Answering = { origin: string; readonly seen: string[] };
+/** `bodies`: of the calls that were answered, in their order. */
+export type Answering = { origin: string; readonly seen: string[]; readonly bodies: string[] };
 
 export const PAGE = { type: 'text/html', body: '<!doctype html><title>Another site</title>' };
 
@@ -16,12 +18,14 @@ export async function answering(
   answer: Answer | readonly Answer[] | null,
 ): Promise<Answering> {
   const seen: string[] = [];
-  const server = createServer((req, res) => {
+  const bodies: string[] = [];
+  const server = createServer(async (req, res) => {
     seen.push(`${req.method} ${req.url}`);
     if (answer === null) return;
     const answers: readonly Answer[] = Array.isArray(answer) ? answer : [answer];
     const mine = answers[Math.min(seen.length, answers.length) - 1]!;
     const { status = 200, type = 'application/json', body, headers } = mine;
+    bodies.push(await text(req).catch(() => ''));
     res.writeHead(status, { 'content-type': type, ...headers }).end(body);
   });
   server.listen(0, '127.0.0.1');
@@ -30,5 +34,5 @@ export async function answering(
     server.close();
     server.closeAllConnections();
   });
-  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen, bodies };
 }

@@ -62,6 +62,101 @@ t.test('submitAll, submissions, cancel', async (t) => {
   t.match(late, { status: 409, error: 'already_ended' });
 });
 
+t.test('submitAll sends what was rejected for the moment again, and only that', async (t) => {
+  const service = await startService(t, { webs: 1, env: { RUNLEDGER_QUEUE_CAPACITY: '2' } });
+  const pauses: number[] = [];
+  const client = createClient({
+    server: service.webs[0]!.origin,
+    api_key: await service.key(),
+    pause: async (ms) => {
+      pauses.push(ms);
+      await service.worker.finish(await firstPending(service));
+    },
+  });
+  const answers = await client.submitAll([{ ...hello, language: 'cobol' }, hello, hello, hello]);
+  const expected = [{ error: 'invalid_request' }, { id: String }, { id: String }, { id: String }];
+  t.match(answers, expected, 'in their order');
+  t.same(pauses, [5_000, 5_000], 'as long as Retry-After');
+  const [row] = await service.db`select count(*)::integer as n from runledger.submissions`;
+  t.equal(row!['n'], 3);
+});
+
+/** What a batch of three gets: the words of errors, and ids. */
+const batchAnswer = (...words: string[]) => ({
+  status: 202,
+  headers: { 'retry-after': '7' },
+  body: JSON.stringify(
+    words.map((word) => (word.startsWith('id') ? { id: word } : { error: word, message: 'no' })),
+  ),
+});
+
+t.test('an item of a batch is tried as often as a call, under one key', async (t) => {
+  const pauses: number[] = [];
+  const submitAll = async (answers: Parameters<typeof answering>[1], attempts = 3) => {
+    const { origin, bodies } = await answering(t, answers);
+    const pause = async (ms: number) => pauses.push(ms);
+    const client = createClient({ server: origin, api_key: 'x', attempts, pause });
+    const given = await client.submitAll([hello, { ...hello, code: '1' }, { ...hello, code: '2' }]);
+    const sent = bodies.map((body) => JSON.parse(body) as { code: string }[]);
+    return { given, sent };
+  };
+  const limited = await submitAll([
+    batchAnswer('rate_limited', 'id-1', 'unavailable'),
+    batchAnswer('rate_limited', 'queue_full'),
+    batchAnswer('id-0', 'queue_full'),
+    batchAnswer('queue_full'),
+  ]);
+  t.match(limited.given, [{ id: 'id-0' }, { id: 'id-1' }, { error: 'queue_full' }]);
+  const [first, second, third, ...last] = limited.sent;
+  t.strictSame(
+    [second, third],
+    [
+      [first![0], first![2]],
+      [first![0], first![2]],
+    ],
+  );
+  t.strictSame(last, [[first![2]], [first![2]]], 'three tries since one was accepted');
+  t.strictSame(pauses.splice(0), [7_000, 7_000, 7_000, 7_000]);
+
+  const once = await submitAll(batchAnswer('id-0', 'id-1', 'rate_limited'), 1);
+  t.match(once.given, [{ id: 'id-0' }, { id: 'id-1' }, { error: 'rate_limited' }]);
+  t.equal(once.sent.length, 1, 'not where a call is tried once');
+
+  const some = batchAnswer('rate_limited', 'id-1', 'invalid_request');
+  for (const [answer, error, tries] of [
+    [{ status: 429, body: '{"error":"rate_limited","message":"no"}' }, 'rate_limited', 3],
+    [{ status: 401, body: '{"error":"unauthorized","message":"no"}' }, 'unauthorized', 2],
+    [PAGE, 'unexpected_answer', 2],
+    [batchAnswer('id-0', 'id-1'), 'unexpected_answer', 2],
+    [{ body: '[null]' }, 'unexpected_answer', 2],
+  ] as const) {
+    const ended = await submitAll([some, answer]);
+    t.match(ended.given, [{ error }, { id: 'id-1' }, { error: 'invalid_request' }], 'ids are kept');
+    t.equal(ended.sent.length, tries, error);
+  }
+  const thrown = await submitAll({ status: 429, body: '{"error":"rate_limited"}' }).catch(
+    (error) => error,
+  );
+  t.match(thrown, { name: 'ApiError', error: 'rate_limited' });
+});
+
+t.test('submitAll says which items had no answer, and ends with its signal', async (t) => {
+  const { origin } = await answering(t, batchAnswer('id-0', 'queue_full'));
+  let calls = 0;
+  const cut: typeof fetch = async (...args) => {
+    calls += 1;
+    if (calls > 1) throw new Error('cut');
+    return fetch(...args);
+  };
+  const lost = createClient({ server: origin, api_key: 'x', fetch: cut, pause: async () => {} });
+  const message = `cannot reach ${origin}: cut`;
+  const answers = await lost.submitAll([hello, hello]);
+  t.strictSame(answers, [{ id: 'id-0' }, { error: 'unreachable', message }]);
+  const client = createClient({ server: origin, api_key: 'x' });
+  const signal = AbortSignal.timeout(1_000);
+  await t.rejects(client.submitAll([hello, hello], { signal }), { name: 'TimeoutError' });
+});
+
 t.test('events, to the end and across a cut', async (t) => {
   const service = await startService(t, { webs: 1 });
   const way = await cuttable(t, service.webs[0]!.origin);

@@ -1,13 +1,14 @@
 /** The programs in CLIENTS.md run as they are printed, and print what their comments say. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import t from 'tap';
 import { runProgram } from '../cli/command_line.ts';
 import { startService } from '../http/support/service.ts';
 import { archiveOf } from '../judging/packages.ts';
+import { type Import, importsOf } from '../support/imports.ts';
 import { endingAll } from './ending.ts';
 
 const text = readFileSync('CLIENTS.md', 'utf8');
@@ -23,6 +24,46 @@ const COMMANDS: Record<string, string[]> = {
   python: ['python3', '-B', '-c'],
   ts: [process.execPath, '--input-type=module-typescript', '-e'],
 };
+
+t.test('the files that it names are all of the client in TypeScript', async (t) => {
+  const [, paragraph = ''] = text.match(/^(To use the client elsewhere, .*?)\n\n/ms) ?? [];
+  const named = [...paragraph.matchAll(/`(src\/[a-z_/]+\.ts)`/g)].map(([, path]) => path!);
+  const runs = reachedFrom('src/client/client.ts', ({ typeOnly }) => !typeOnly);
+  t.same(
+    named.toSorted(),
+    runs.filter((one) => !one.startsWith('node:')),
+  );
+  const folders = [...paragraph.matchAll(/`(src\/[a-z]+)`/g)].map(([, path]) => path!);
+  const types = reachedFrom('src/client/client.ts', () => true);
+  const beside = types.filter((one) => !folders.some((folder) => one.startsWith(`${folder}/`)));
+  const packages = beside.filter((one) => !one.startsWith('node:'));
+  t.same(packages, ['valibot']);
+  t.match(paragraph, /`valibot`/);
+
+  const cwd = await mkdtemp(join(tmpdir(), 'runledger-copied-'));
+  t.teardown(() => rm(cwd, { recursive: true }));
+  for (const path of named) {
+    await mkdir(dirname(join(cwd, path)), { recursive: true });
+    await copyFile(path, join(cwd, path));
+  }
+  const program = `
+    import { createClient } from './src/client/client.ts';
+    const client = createClient({ server: 'http://127.0.0.1:1', api_key: 'x', attempts: 1 });
+    await client.languages().catch((error) => console.log(error.message));`;
+  const [command, ...options] = COMMANDS['ts']!;
+  const ran = await runProgram(command!, [...options, program], { cwd });
+  t.match(ran, { status: 0, stdout: /^cannot reach http/ });
+});
+
+/** Files and packages, with the file itself. */
+function reachedFrom(file: string, counts: (one: Import) => boolean): string[] {
+  const reached = new Set([file]);
+  for (const one of reached) {
+    if (!one.endsWith('.ts')) continue;
+    for (const each of importsOf(one)) if (counts(each)) reached.add(each.to);
+  }
+  return [...reached].sort();
+}
 
 t.test('the programs of CLIENTS.md', async (t) => {
   t.same(

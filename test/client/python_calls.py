@@ -35,9 +35,17 @@ def answer(call):
     if method == "accepted_by_run":
         accepted = []
         try:
-            client.run(*args, on_accepted=accepted.append)
-        except runledger.RunledgerError as error:
-            return {"accepted": accepted, "thrown": type(error).__name__}
+            client.run(*args, on_accepted=accepted.append, **options)
+        except (runledger.RunledgerError, TimeoutError) as error:
+            return {"accepted": accepted, "thrown": type(error).__name__, "message": str(error)}
+    if method == "events_until":
+        events = []
+        try:
+            for event in client.events(*args, **options):
+                events.append(event["event"])
+        except TimeoutError as error:
+            return {"events": events, "thrown": "TimeoutError", "message": str(error)}
+        return {"events": events, "thrown": None}
     value = getattr(client, method)(*args, **options)
     return list(value) if isinstance(value, typing.Iterator) else value
 

@@ -230,6 +230,63 @@ t.test('the client in Python', { skip }, async (t) => {
     await client('cancel', [value[0].id]);
   });
 
+  t.test('sends what was rejected for the moment again, and only that', async (t) => {
+    const some = (...words: string[]) => ({
+      status: 202,
+      headers: { 'retry-after': '7' },
+      body: JSON.stringify(
+        words.map((word) =>
+          word.startsWith('id') ? { id: word } : { error: word, message: 'no' },
+        ),
+      ),
+    });
+    const submitAll = async (answers: Parameters<typeof answering>[1], attempts = 3) => {
+      const { origin: elsewhere, bodies } = await answering(t, answers);
+      const busy = python(t, elsewhere, key, attempts);
+      const items = ['0', '1', '2'].map((code) => ({ language: 'python', code }));
+      const { value, ...thrown } = await busy('submit_all', [items]);
+      const sent = bodies.map((body) => JSON.parse(body) as { code: string }[]);
+      return { value, thrown, sent, pauses: (await busy('pauses')).value };
+    };
+    const limited = await submitAll([
+      some('rate_limited', 'id-1', 'unavailable'),
+      some('rate_limited', 'queue_full'),
+      some('id-0', 'queue_full'),
+      some('queue_full'),
+    ]);
+    t.match(limited.value, [{ id: 'id-0' }, { id: 'id-1' }, { error: 'queue_full' }]);
+    const [first, second, third, ...last] = limited.sent;
+    t.strictSame(
+      [second, third],
+      [
+        [first![0], first![2]],
+        [first![0], first![2]],
+      ],
+    );
+    t.strictSame(last, [[first![2]], [first![2]]], 'three tries since one was accepted');
+    t.strictSame(limited.pauses, [7, 7, 7, 7]);
+
+    const once = await submitAll(some('id-0', 'id-1', 'rate_limited'), 1);
+    t.match(once.value, [{ id: 'id-0' }, { id: 'id-1' }, { error: 'rate_limited' }]);
+    t.equal(once.sent.length, 1, 'not where a call is tried once');
+
+    const partly = some('rate_limited', 'id-1', 'invalid_request');
+    for (const [answer, error, tries] of [
+      [{ status: 429, body: '{"error":"rate_limited","message":"no"}' }, 'rate_limited', 3],
+      [{ status: 401, body: '{"error":"unauthorized","message":"no"}' }, 'unauthorized', 2],
+      [PAGE, 'unexpected_answer', 2],
+      [some('id-0', 'id-1'), 'unexpected_answer', 2],
+      [{ body: '[null]' }, 'unexpected_answer', 2],
+      [{ ...PAGE, headers: { 'content-length': '1000' } }, 'unreachable', 3],
+    ] as const) {
+      const ended = await submitAll([partly, answer]);
+      t.match(ended.value, [{ error }, { id: 'id-1' }, { error: 'invalid_request' }], error);
+      t.equal(ended.sent.length, tries, error);
+    }
+    const { thrown } = await submitAll({ status: 429, body: '{"error":"rate_limited"}' });
+    t.match(thrown, { thrown: 'ApiError', error: 'rate_limited' });
+  });
+
   t.test('removes a test set although the answer was lost', async (t) => {
     const archive = Buffer.from(archiveOf(LEGACY)).toString('base64');
     const { value: set } = await client('upload_test_set', [archive]);
@@ -366,6 +423,58 @@ t.test('the client in Python', { skip }, async (t) => {
     const third = await failing('wait', ['x'], { timeout_s: 1_000 });
     t.match(third, { thrown: 'ApiError', status: 503 }, 'the tries end before it');
     t.same((await failing('pauses')).value, [60]);
+  });
+
+  t.test('ends run at its time limit', async (t) => {
+    const accepted: string[] = [];
+    const first = await client('accepted_by_run', [HELLO], { timeout_s: 2 });
+    accepted.push(...first.value.accepted);
+    t.equal(accepted.length, 1, 'it was accepted');
+    const [id] = accepted;
+    const message = `submission ${id} has not ended within 2 s`;
+    t.match(first.value, { thrown: 'TimeoutError', message });
+    t.match(await client('result', [id]), { value: { status: 'pending' } }, 'it goes on');
+    const pending = async () => {
+      const rows = await service.db<{ id: string }[]>`
+        select id from runledger.submissions where status = 'pending'`;
+      return rows.map((row) => row.id);
+    };
+    const before = new Set(await pending());
+    const second = client('run', [HELLO], { timeout_s: 600 });
+    let next: string | undefined;
+    while (next === undefined) next = (await pending()).find((each) => !before.has(each));
+    await service.worker.finish(next);
+    t.match(await second, { value: { id: next, verdict: 'AC' } });
+    await client('cancel', [id]);
+
+    const headers = { 'retry-after': '60' };
+    const full = await answering(t, { status: 503, body: '{"message":"no"}', headers });
+    const third = await python(t, full.origin, key)('run', [HELLO], { timeout_s: 5 });
+    t.same(third, {
+      thrown: 'TimeoutError',
+      message: 'there is no result within 5 s; the last try failed: no',
+    });
+    t.equal(full.seen.length, 1);
+  });
+
+  t.test('ends events at their time limit', async (t) => {
+    const { value: id } = await client('submit', [HELLO]);
+    const began = performance.now();
+    const message = `submission ${id} has not ended within 2 s`;
+    const first = await client('events_until', [id], { timeout_s: 2 });
+    t.match(first.value, { events: ['accepted'], thrown: 'TimeoutError', message });
+    t.ok(performance.now() - began < 40_000, 'a stream without a line is open for 45 s otherwise');
+    await service.worker.finish(id);
+    const second = await client('events_until', [id], { timeout_s: 600 });
+    t.match(second.value, { events: ['accepted', 'started', 'completed'], thrown: null });
+
+    const full = await answering(t, { status: 503, body: '{"message":"no"}' });
+    const busy = python(t, full.origin, key);
+    const third = await busy('events_until', ['x'], { timeout_s: 0 });
+    t.match(third.value, {
+      thrown: 'TimeoutError',
+      message: /within 0 s; the last try failed: no$/,
+    });
   });
 
   t.test('each try through a proxy is encrypted', async (t) => {

@@ -1,7 +1,7 @@
 /** `./runledger run` as a process, against the real service. */
 import { spawn, spawnSync } from 'node:child_process';
 import type { EventEmitter } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -232,14 +232,17 @@ t.test('the error of a command that cannot run has its reason', async (t) => {
       2,
       /^RUNLEDGER_API_KEY: (?!.*cret).*must be a key/,
     ],
-    [['nothing.py'], env, 1, /nothing\.py: cannot be read \(ENOENT\)/],
+    [['nothing.py'], env, 125, /nothing\.py: cannot be read \(ENOENT\)/],
     [[file('a.txt', 'x')], env, 2, /name the language with --language/],
-    [[file('b.py', Buffer.from([0xff]))], env, 1, /is not UTF-8/],
+    [[file('b.py', Buffer.from([0xff]))], env, 125, /is not UTF-8/],
     [[file('c.py', 'x'.repeat(65_537))], env, 125, /code is 65537 bytes/],
     [[hello, '--server', 'nowhere'], env, 2, /is not an address/],
     [[hello, '--server', 'localhost:80'], env, 2, /it begins with http:\/\/ or https:\/\//],
     [[hello, '--server', origin], env, 125, elsewhere],
-    [['judge', hello, '--package', join(folder, 'sums'), '--server', origin], env, 1, elsewhere],
+    [['judge', hello, '--package', join(folder, 'sums'), '--server', origin], env, 125, elsewhere],
+    [['judge', hello, '--package', join(folder, 'nowhere')], env, 125, /nowhere: .*ENOENT/],
+    [['judge', 'nothing.py', '--package', join(folder, 'sums')], env, 125, /ENOENT/],
+    [['judge', hello], env, 2, /--package is missing/],
   ];
   for (const [args, given, code, says] of cases) {
     const command = args[0] === 'judge' ? [] : ['run'];
@@ -247,6 +250,64 @@ t.test('the error of a command that cannot run has its reason', async (t) => {
     t.equal(run.code, code, says.source);
     t.match(run.stderr, says);
     t.equal(run.stdout.length, 0);
+  }
+});
+
+t.test('`judge` ends with 1 only where the program was judged, and is wrong', async (t) => {
+  mkdirSync(join(folder, 'one/data/secret'), { recursive: true });
+  file('one/problem.yaml', 'problem_format_version: 2025-09\nname: One\nuuid: 1\n');
+  file('one/data/secret/1.in', '');
+  file('one/data/secret/1.ans', '42\n');
+  const hello = file('judged.py', 'print(6 * 7)\n');
+  const judged = ['judge', hello, '--package', join(folder, 'one')];
+  const set = { body: '{"test_sets":[]}' };
+  const uploaded = { body: '{"id":"a-set"}' };
+  const limited = { status: 429, body: '{"error":"rate_limited","message":"no"}' };
+  const now = { 'retry-after': '0' };
+  const record = { id: 'an-id', tests: null, score: null, stderr: 'a.py: no' };
+  const ended = (status: string, verdict: string | null) => ({
+    body: JSON.stringify({ ...record, status, verdict }),
+  });
+  for (const [name, answer, code] of [
+    ['AC', ended('completed', 'AC'), 0],
+    ['WA', ended('completed', 'WA'), 1],
+    ['TLE', ended('completed', 'TLE'), 1],
+    ['CE', ended('completed', 'CE'), 1],
+    ['IE', ended('error', 'IE'), 125],
+    ['cancelled', ended('cancelled', null), 125],
+    ['a 429 in each try', { ...limited, headers: now }, 125],
+    ['a key that is wrong', { status: 401, body: '{"error":"unauthorized"}' }, 125],
+  ] as const) {
+    const { origin } = await answering(t, [set, uploaded, answer]);
+    const env = { RUNLEDGER_API_KEY: 'x', RUNLEDGER_SERVER: origin };
+    t.equal((await runledger([MAIN, ...judged], env)).code, code, name);
+  }
+});
+
+t.test('a status is not that of a wrong program where the output is lost', async (t) => {
+  if (!existsSync('/dev/full')) {
+    t.pass('a full disk', { skip: 'no /dev/full here' });
+    return;
+  }
+  const record = { id: 'an-id', status: 'completed', verdict: 'AC', tests: null, score: null };
+  const { origin } = await answering(t, [
+    { body: '{"test_sets":[{"id":"a-set"}]}' },
+    { body: '{"id":"a-set"}' },
+    { body: JSON.stringify(record) },
+  ]);
+  const env = { RUNLEDGER_API_KEY: 'x', RUNLEDGER_SERVER: origin };
+  const args = ['judge', file('lost.py', 'x'), '--package', join(folder, 'one')];
+  const sh = ['-c', '"$@" > /dev/full', 'sh', process.execPath, MAIN, ...args];
+  t.match(await ended(started('sh', sh, env)), { code: 125, stderr: /ENOSPC/ });
+});
+
+t.test('the help of both says what their statuses mean', async (t) => {
+  for (const [name, says] of [
+    ['run', /^exit status:\n {2}N {4}.*\n(.*\n)* {2}125 {2}.*not run/m],
+    ['judge', /^exit status:\n {2}0 {4}.*AC.*\n {2}1 {4}.*\n {2}2 {4}.*\n {2}125 {2}.*no verdict/m],
+  ] as const) {
+    const { stdout } = await runledger([MAIN, name, '--help'], {});
+    t.match(stdout.toString(), says, name);
   }
 });
 

@@ -2,7 +2,7 @@
 import type { ResultRecord } from '../../client/client.ts';
 import { readPackage } from '../../judging/packages/read_package.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
-import { type Command, type Context, JSON_OPTION, optionText } from '../command.ts';
+import { type Command, type Context, JSON_OPTION, NO_RESULT, optionText } from '../command.ts';
 import { followSubmission } from '../follow_submission.ts';
 import { JUDGING_OPTIONS, judgingOptions } from '../judging_options.ts';
 import { requestOfPath } from '../program_request.ts';
@@ -11,7 +11,7 @@ import { failedCall, packageBounds, readingPackage, storedSet } from '../stored_
 import { columns } from '../table.ts';
 
 export const command: Command = {
-  summary: 'judge a program on the tests of a problem package; exit 0 if it is accepted',
+  summary: 'judge a program on the tests of a problem package',
   words: [{ name: 'FILE', help: 'the source file, or a folder of source files; - is stdin' }],
   options: {
     package: {
@@ -25,6 +25,16 @@ export const command: Command = {
     server: SERVER_OPTION,
     json: JSON_OPTION,
   },
+  statuses: [
+    ['0', 'accepted: AC'],
+    ['1', 'judged, and not accepted: every other verdict but IE'],
+    ['2', 'a mistake in the command line or in the configuration'],
+    [
+      String(NO_RESULT),
+      'no verdict about the program: IE, cancelled, a file that cannot be read, or no good answer of the service',
+    ],
+  ],
+  failed: NO_RESULT,
   example: 'judge sum.py --package problems/sum',
   async run(context) {
     const { language, all } = context.options;
@@ -71,7 +81,13 @@ function report(context: Context, record: ResultRecord): number {
     else if (record.tests !== null) context.answer(columns(record.tests.map(testLine)));
     context.answer(summaryOf(record));
   }
-  return record.verdict === 'AC' ? 0 : 1;
+  return statusOf(record);
+}
+
+/** An IE and a submission that was cancelled say nothing about the program. */
+function statusOf({ verdict }: ResultRecord): number {
+  if (verdict === null || verdict === 'IE') return NO_RESULT;
+  return verdict === 'AC' ? 0 : 1;
 }
 
 type Test = NonNullable<ResultRecord['tests']>[number];

@@ -2,12 +2,10 @@
 import { ApiError, type Client, type SubmissionRequest } from '../../client/client.ts';
 import type { ResultRecord } from '../../domain/record.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
-import { type Command, type Context, JSON_OPTION } from '../command.ts';
+import { type Command, type Context, JSON_OPTION, NO_RESULT } from '../command.ts';
 import { readInput, requestOfFile } from '../program_request.ts';
 import { startSpinner } from '../spinner.ts';
 
-/** The status when the program could not be run; few programs end with it. */
-const NOT_RUN = 125;
 /** The status of a compiler that rejects its source. */
 const NOT_COMPILED = 1;
 
@@ -20,6 +18,13 @@ export const command: Command = {
     server: SERVER_OPTION,
     json: JSON_OPTION,
   },
+  statuses: [
+    ['N', 'the program ended with N, or with 128 + N after signal N'],
+    ['1', 'it was not compiled'],
+    ['2', 'a mistake in the command line or in the configuration'],
+    [String(NO_RESULT), 'it was not run, or there is no result: stderr says which, and why'],
+  ],
+  failed: NO_RESULT,
   example: 'run hello.py',
   async run(context) {
     const request = await readRequest(context);
@@ -90,7 +95,7 @@ async function reportJson(context: Context, record: ResultRecord): Promise<numbe
 function conclude(context: Context, record: ResultRecord): number {
   context.say(verdictLine(record));
   if (record.exit_code !== null) return record.exit_code;
-  return record.verdict === 'CE' ? NOT_COMPILED : NOT_RUN;
+  return record.verdict === 'CE' ? NOT_COMPILED : NO_RESULT;
 }
 
 /** Settles when everything is written, so that the exit that follows cuts nothing off. */
@@ -127,5 +132,5 @@ function explain(context: Context, error: unknown, accepted: string | null): num
   let what = is_answer ? 'not run' : 'no result';
   if (accepted !== null) what = `submission ${accepted} was accepted, but no result`;
   context.say(`${what}: ${message}${request}`);
-  return NOT_RUN;
+  return NO_RESULT;
 }
