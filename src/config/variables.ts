@@ -219,7 +219,8 @@ const webhooks = {
   webhook_schedule_ms: row('RUNLEDGER_WEBHOOK_SCHEDULE', durations, {
     default: '5s,5min,30min,2h,5h,10h,14h,20h,24h',
     unit: 'times',
-    reason: 'waits between the attempts of a delivery, each after the failure before',
+    reason:
+      'waits between the attempts of a delivery, each after the failure before; at most 20, of at most 7 days each',
   }),
   webhook_timeout_ms: row('RUNLEDGER_WEBHOOK_TIMEOUT', duration(100, 60 * SECOND), {
     default: '15s',

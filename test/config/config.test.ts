@@ -101,6 +101,19 @@ t.test('values have units', async (t) => {
   t.equal(config.slots, null, 'empty counts as not set');
 });
 
+t.test('the waits of webhooks are bounded, and the mistake names the bounds', async (t) => {
+  const found = (value: string) => problems({ RUNLEDGER_WEBHOOK_SCHEDULE: value });
+  const waits = (count: number) => Array.from({ length: count }, () => '1ms').join(',');
+  for (const fine of ['1ms', '7d,168h', waits(20)]) t.strictSame(found(fine), [], fine);
+  for (const bad of ['0s', '5s,0ms', '8d', '999999999999d', waits(21), '5s,']) {
+    t.match(
+      found(bad),
+      [/^RUNLEDGER_WEBHOOK_SCHEDULE: must be at most 20 times from 1ms to 7d with commas/],
+      bad,
+    );
+  }
+});
+
 t.test('parameters of an address are obeyed, left out or refused by name', async (t) => {
   const problems = (parameters: string, more = {}) => {
     const DATABASE_URL = `postgres://u:hidden@host.test/db?${parameters}`;
