@@ -114,6 +114,12 @@ t.test('the waits of webhooks are bounded, and the mistake names the bounds', as
   }
 });
 
+t.test('a test set is no larger than what can be stored and compared in time', async (t) => {
+  const found = (value: string) => problems({ RUNLEDGER_TEST_SET_BYTES: value });
+  t.strictSame(found('1GiB'), []);
+  t.match(found('2GiB'), [/must be a size from 1024 to 1073741824 bytes/]);
+});
+
 t.test('parameters of an address are obeyed, left out or refused by name', async (t) => {
   const problems = (parameters: string, more = {}) => {
     const DATABASE_URL = `postgres://u:hidden@host.test/db?${parameters}`;
