@@ -3,6 +3,7 @@ import { variables } from '../../src/config/variables.ts';
 import {
   ConfigError,
   describeConfig,
+  doubtsOf,
   languageSwitches,
   listenHost,
   loadConfig,
@@ -240,6 +241,18 @@ t.test('native TLS needs both files', async (t) => {
   t.match(problems({ RUNLEDGER_TLS: 'native' }), [
     /^RUNLEDGER_TLS_CERT_FILE/,
     /^RUNLEDGER_TLS_KEY_FILE/,
+  ]);
+});
+
+t.test('CPU time that the wall time never allows is a doubt, and no mistake', async (t) => {
+  const doubts = (env: Record<string, string>) => doubtsOf(loadConfig(env));
+  t.strictSame(doubts({}), []);
+  t.strictSame(doubts({ RUNLEDGER_LIMITS_CPU_MAX: '30s' }), []);
+  t.match(doubts({ RUNLEDGER_LIMITS_CPU_MAX: '60s' }), [
+    {
+      found: /^RUNLEDGER_LIMITS_CPU_MAX: over RUNLEDGER_LIMITS_WALL_MAX: .*ends after 30 s$/,
+      remedy: /^raise RUNLEDGER_LIMITS_WALL_MAX with it/,
+    },
   ]);
 });
 
