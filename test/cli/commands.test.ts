@@ -119,6 +119,10 @@ t.test(
         /--grace must be a time/,
       ],
       [
+        ['keys', 'rotate', '018f0000-0000-7000-8000-000000000000', '--grace', '366d'],
+        /--grace must be a time .* of at most 365d/,
+      ],
+      [
         ['tiers', 'set', 'gold', '--per-minute', 'many', '--concurrent', '1'],
         /--per-minute must be/,
       ],
