@@ -106,6 +106,19 @@ function contradictions(config: Config): string[] {
   return found;
 }
 
+/** What is valid, and yet hardly what was meant. */
+export function doubtsOf(config: Config): { found: string; remedy: string }[] {
+  const { cpu_ms, wall_ms } = LIMITS;
+  if (config.limits_max_cpu_ms <= config.limits_max_wall_ms) return [];
+  const ends = `a program with one thread ends after ${config.limits_max_wall_ms / 1000} s`;
+  return [
+    {
+      found: `${cpu_ms.variable}_MAX: over ${wall_ms.variable}_MAX: ${ends}`,
+      remedy: `raise ${wall_ms.variable}_MAX with it, to twice as much`,
+    },
+  ];
+}
+
 /** Which speed-ups are on, by name. */
 export function languageSwitches(config: Config): Record<string, boolean> {
   const values = config as Readonly<Record<string, unknown>>;

@@ -61,10 +61,14 @@ export const duration = (min_ms: number, max_ms: number) => {
   );
 };
 
+const DURATIONS =
+  'must be at most 20 times from 1ms to 7d with commas between them, such as 5s,5min,2h';
+
 export const durations = v.pipe(
   v.string(),
   v.transform((word) => word.split(',').map((item) => durationMs(item.trim()))),
-  v.array(v.number('must be times with commas between them, such as 5s,5min,2h')),
+  v.array(v.pipe(v.number(DURATIONS), v.minValue(1, DURATIONS), v.maxValue(7 * 864e5, DURATIONS))),
+  v.maxLength(20, DURATIONS),
 );
 
 export const list = <const T extends readonly string[]>(...values: T) =>

@@ -157,10 +157,11 @@ const http = {
     reason:
       'how long an idle connection is kept; longer than a router in front keeps it (60 to 90 s), so that the router never sends on a connection that is being closed',
   }),
-  test_set_bytes: row('RUNLEDGER_TEST_SET_BYTES', bytes(KiB, 64 * GiB), {
+  test_set_bytes: row('RUNLEDGER_TEST_SET_BYTES', bytes(KiB, GiB), {
     default: '256MiB',
     unit: 'bytes',
-    reason: 'the most of one test set, both as an archive and unpacked; more is rejected',
+    reason:
+      'the most of one test set, both as an archive and unpacked; more is rejected; at most 1 GiB, which can be stored and compared in time',
   }),
   account_test_sets: row('RUNLEDGER_ACCOUNT_TEST_SETS', whole(0, 1_000_000), {
     default: '1000',
@@ -219,7 +220,8 @@ const webhooks = {
   webhook_schedule_ms: row('RUNLEDGER_WEBHOOK_SCHEDULE', durations, {
     default: '5s,5min,30min,2h,5h,10h,14h,20h,24h',
     unit: 'times',
-    reason: 'waits between the attempts of a delivery, each after the failure before',
+    reason:
+      'waits between the attempts of a delivery, each after the failure before; at most 20, of at most 7 days each',
   }),
   webhook_timeout_ms: row('RUNLEDGER_WEBHOOK_TIMEOUT', duration(100, 60 * SECOND), {
     default: '15s',

@@ -47,7 +47,7 @@ export function createHealth(db: Db): Health {
       const [row] = await db<{ standby: boolean; migrated: boolean }[]>`
         select pg_is_in_recovery() as standby, to_regclass('runledger.submissions') is not null as migrated`;
       if (row!.standby) return 'The database is read-only.';
-      return row!.migrated ? null : 'The database has no schema: run the release command.';
+      return row!.migrated ? null : 'The database has no schema: run `./runledger migrate`.';
     },
   };
 }

@@ -119,6 +119,10 @@ t.test(
         /--grace must be a time/,
       ],
       [
+        ['keys', 'rotate', '018f0000-0000-7000-8000-000000000000', '--grace', '366d'],
+        /--grace must be a time .* of at most 365d/,
+      ],
+      [
         ['tiers', 'set', 'gold', '--per-minute', 'many', '--concurrent', '1'],
         /--per-minute must be/,
       ],
@@ -168,6 +172,8 @@ t.test('config prints every variable, and exits 1 if one is invalid', async (t) 
   const printed = JSON.parse(well.stdout) as { name: string; value: string; default: string }[];
   const capacity = printed.find(({ name }) => name === 'RUNLEDGER_QUEUE_CAPACITY');
   t.match(capacity, { value: '7', default: '10000', unit: 'submissions' });
+  const doubtful = await runledger(['config'], { RUNLEDGER_LIMITS_CPU_MAX: '60s' });
+  t.match(doubtful, { status: 0, stderr: /RUNLEDGER_LIMITS_CPU_MAX: over .*: raise / });
   const invalid = await runledger(['config'], { RUNLEDGER_QUEUE_CAPACITY: 'lots' });
   t.equal(invalid.status, 1);
   t.match(invalid.stdout, /RUNLEDGER_QUEUE_CAPACITY\s+lots\s+10000/);

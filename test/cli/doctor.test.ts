@@ -89,6 +89,15 @@ t.test('mistakes of the environment are named once each, and hide what needs it'
   t.equal(findingsOf(ran).length, 3);
 });
 
+t.test('what is valid and of no use is a warning', async (t) => {
+  const ran = await doctor({ RUNLEDGER_LIMITS_CPU_MAX: '60s', RUNLEDGER_LAUNCHER: '/no/launcher' });
+  t.match(find(ran, 'environment'), {
+    state: 'warn',
+    found: /^RUNLEDGER_LIMITS_CPU_MAX: over/,
+    remedy: /raise RUNLEDGER_LIMITS_WALL_MAX/,
+  });
+});
+
 t.test('it says what the database has left, and whether submissions are run', async (t) => {
   const w = await world(t);
   const { owner: DATABASE_URL } = w.database.urls;

@@ -3,6 +3,7 @@ import { variables } from '../../src/config/variables.ts';
 import {
   ConfigError,
   describeConfig,
+  doubtsOf,
   languageSwitches,
   listenHost,
   loadConfig,
@@ -99,6 +100,25 @@ t.test('values have units', async (t) => {
     java_compiler: true,
   });
   t.equal(config.slots, null, 'empty counts as not set');
+});
+
+t.test('the waits of webhooks are bounded, and the mistake names the bounds', async (t) => {
+  const found = (value: string) => problems({ RUNLEDGER_WEBHOOK_SCHEDULE: value });
+  const waits = (count: number) => Array.from({ length: count }, () => '1ms').join(',');
+  for (const fine of ['1ms', '7d,168h', waits(20)]) t.strictSame(found(fine), [], fine);
+  for (const bad of ['0s', '5s,0ms', '8d', '999999999999d', waits(21), '5s,']) {
+    t.match(
+      found(bad),
+      [/^RUNLEDGER_WEBHOOK_SCHEDULE: must be at most 20 times from 1ms to 7d with commas/],
+      bad,
+    );
+  }
+});
+
+t.test('a test set is no larger than what can be stored and compared in time', async (t) => {
+  const found = (value: string) => problems({ RUNLEDGER_TEST_SET_BYTES: value });
+  t.strictSame(found('1GiB'), []);
+  t.match(found('2GiB'), [/must be a size from 1024 to 1073741824 bytes/]);
 });
 
 t.test('parameters of an address are obeyed, left out or refused by name', async (t) => {
@@ -221,6 +241,18 @@ t.test('native TLS needs both files', async (t) => {
   t.match(problems({ RUNLEDGER_TLS: 'native' }), [
     /^RUNLEDGER_TLS_CERT_FILE/,
     /^RUNLEDGER_TLS_KEY_FILE/,
+  ]);
+});
+
+t.test('CPU time that the wall time never allows is a doubt, and no mistake', async (t) => {
+  const doubts = (env: Record<string, string>) => doubtsOf(loadConfig(env));
+  t.strictSame(doubts({}), []);
+  t.strictSame(doubts({ RUNLEDGER_LIMITS_CPU_MAX: '30s' }), []);
+  t.match(doubts({ RUNLEDGER_LIMITS_CPU_MAX: '60s' }), [
+    {
+      found: /^RUNLEDGER_LIMITS_CPU_MAX: over RUNLEDGER_LIMITS_WALL_MAX: .*ends after 30 s$/,
+      remedy: /^raise RUNLEDGER_LIMITS_WALL_MAX with it/,
+    },
   ]);
 });
 

@@ -207,6 +207,14 @@ t.test('the compose file', async (t) => {
     t.equal(environment[name], services.web.environment[name], name);
   for (const [name, value] of Object.entries(services.migrate.environment))
     t.equal(environment[name], value, name);
+  // What doctor compares with, and what a worker must have as web has it.
+  for (const name of ['QUEUE_CAPACITY', 'LANGUAGES', 'DATABASE_POOL']) {
+    const given = `\${${name}:-}`;
+    t.equal(environment[`RUNLEDGER_${name}`], given, name);
+    t.equal(services.web.environment[`RUNLEDGER_${name}`], given, name);
+  }
+  for (const name of ['RUNLEDGER_LANGUAGES', 'RUNLEDGER_DATABASE_POOL'])
+    t.equal(services.worker.environment[name], environment[name], name);
   const { PORT, HOST } = services.web.environment;
   t.equal(HOST, undefined, 'it listens on all addresses of its network');
   t.equal(services.web.ports[0], `127.0.0.1:${PORT}:${PORT}`);

@@ -155,7 +155,10 @@ t.test('a set that a waiting submission needs is not deleted', async (t) => {
   t.equal(submitted.status, 202, submitted.text);
   const path = `${PATH}/${id}`;
   const remove = () => service.call({ method: 'DELETE', path, key });
-  t.match(await remove(), { status: 409, json: { error: 'in_use' } });
+  t.match(await remove(), {
+    status: 409,
+    json: { error: 'in_use', message: /wait until.*or cancel it/ },
+  });
   await service.worker.start(submitted.json.id);
   t.equal((await remove()).status, 409, 'nor one that runs');
   await service.worker.finish(submitted.json.id);
@@ -227,7 +230,7 @@ t.test('an upload has bounds', async (t) => {
     { name: 'a.ans', data: Buffer.alloc(60_000), stored: true },
   ]);
   const declared = await upload(service, key, large);
-  t.equal(declared.status, 413);
+  t.match(declared, { status: 413, json: { message: /more than 100 KiB/ } });
   t.equal(declared.headers.connection, 'close');
 
   const line = wire(service.webs[0]!.port);

@@ -1,4 +1,4 @@
-import { ConfigError, describeConfig, loadConfig } from '../../config.ts';
+import { ConfigError, describeConfig, doubtsOf, loadConfig } from '../../config.ts';
 import { type Command, JSON_OPTION } from '../command.ts';
 import { table } from '../table.ts';
 
@@ -12,7 +12,8 @@ export const command: Command = {
     if (context.json) context.answer(described);
     else context.answer(table(described));
     try {
-      loadConfig(context.env);
+      for (const { found, remedy } of doubtsOf(loadConfig(context.env)))
+        context.say(`${found}: ${remedy}`);
       return 0;
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;

@@ -5,6 +5,8 @@ import { rotateKey } from '../../store/keys.ts';
 import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
 import { KEY_ID, keyId } from '../key_id.ts';
 
+const LONGEST_GRACE_MS = 365 * 86_400_000;
+
 export const command: Command = {
   summary:
     'give a key a new secret, printed alone; the old secret stays valid for the grace period',
@@ -13,7 +15,7 @@ export const command: Command = {
     grace: {
       value: 'TIME',
       default: '24h',
-      help: 'how long the old secret stays valid: 30min, 24h, 7d',
+      help: 'how long the old secret stays valid: 30min, 24h, 7d; at most 365d',
     },
     json: JSON_OPTION,
   },
@@ -21,7 +23,8 @@ export const command: Command = {
   async run(context) {
     const id = keyId(context.words[0]!);
     const grace_ms = durationMs(optionText(context, 'grace'));
-    if (grace_ms === null) throw new UsageError('--grace must be a time such as 30min, 24h or 7d');
+    if (grace_ms === null || grace_ms > LONGEST_GRACE_MS)
+      throw new UsageError('--grace must be a time such as 30min, 24h or 7d, of at most 365d');
     const db = await context.database();
     const secret = newSecret(context.config.key_prefix);
     const ends = await rotateKey(db, {

@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { resolve } from 'node:path';
-import { ConfigError, loadConfig } from '../../config.ts';
+import { ConfigError, doubtsOf, loadConfig } from '../../config.ts';
 import { freeMemory, inMiB, isShort } from '../../executor/free_memory.ts';
 import { type Check, type Finding, fail, ok, warn } from './finding.ts';
 
@@ -27,7 +27,11 @@ export const node: Check = {
 
 const environment: Check = {
   name: 'environment',
-  look: async () => [ok('environment', 'every variable is known and valid')],
+  look: async ({ config }) => {
+    const doubts = doubtsOf(config);
+    if (doubts.length === 0) return [ok('environment', 'every variable is known and valid')];
+    return doubts.map(({ found, remedy }) => warn('environment', found, remedy));
+  },
 };
 
 /** One finding for each mistake. */

@@ -7,7 +7,7 @@ import { itemsOf } from '../wire/json_items.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import { BODY_LIMIT_BYTES } from '../wire/read_body.ts';
 import type { Web } from './api_call.ts';
-import { newSubmission } from './read_submission.ts';
+import { newSubmission, tooLargeMessage, wayOut } from './read_submission.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
 
 export const BATCH_LIMIT = 100;
@@ -73,13 +73,18 @@ function wrongBody(end: 'end' | 'not an array' | 'too many', count: number): str
   return count === 0 ? 'has no items' : null;
 }
 
+const TOO_LARGE = tooLargeMessage('submission', BODY_LIMIT_BYTES, wayOut(BODY_LIMIT_BYTES));
+
 function readItem(
   web: Web,
   bytes: Uint8Array,
   context: { request_id: string; traceparent: string | null },
 ): BatchItem | { unread: FieldError[] } {
   if (bytes.length > BODY_LIMIT_BYTES)
-    return { submission: null, problem: problem('payload_too_large').body! };
+    return {
+      submission: null,
+      problem: problem('payload_too_large', { message: TOO_LARGE }).body!,
+    };
   const parsed = web.parseItem(bytes);
   if ('unread' in parsed) return parsed;
   if (parsed.errors) {

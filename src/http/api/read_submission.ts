@@ -1,6 +1,7 @@
 /** POST /api/submit: from a request to a submission, or to everything that is wrong with the request. */
 import type { IncomingMessage } from 'node:http';
 import { newId } from '../../domain/ids.ts';
+import { spellBytes } from '../../domain/units.ts';
 import type { NewSubmission } from '../../store/submissions.ts';
 import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
@@ -29,13 +30,28 @@ export type Asked = Given & { wish: WaitWish };
 
 /** Rejections for which the body is not read. */
 export function rejectedHead(req: IncomingMessage, most_bytes = BODY_LIMIT_BYTES): Answer | null {
-  if (isDeclaredTooLarge(req, most_bytes)) return tooLarge();
+  if (isDeclaredTooLarge(req, most_bytes)) return tooLarge(most_bytes, wayOut(most_bytes));
   const { 'content-type': type, 'content-encoding': encoding } = req.headers;
   if (isJsonContentType(type) && isIdentityEncoding(encoding)) return null;
   return problem('unsupported_media_type', { headers: { Accept: 'application/json' } });
 }
 
-export const tooLarge = () => problem('payload_too_large', { close: true });
+const TEST_SET = 'store large tests as a test set (POST /api/test-sets)';
+
+/** What to do with a body of submissions that is too large. */
+export const wayOut = (most_bytes: number): string =>
+  most_bytes > BODY_LIMIT_BYTES ? `send fewer submissions, or ${TEST_SET}` : TEST_SET;
+
+export const tooLarge = (most_bytes: number, way_out?: string): Answer =>
+  problem('payload_too_large', {
+    message: tooLargeMessage('body', most_bytes, way_out),
+    close: true,
+  });
+
+export function tooLargeMessage(what: string, most_bytes: number, way_out?: string): string {
+  const most = `The ${what} has more than ${spellBytes(most_bytes, ' ')}, the most that this call reads`;
+  return way_out === undefined ? `${most}.` : `${most}: ${way_out}.`;
+}
 
 export function readSubmission(
   web: Web,

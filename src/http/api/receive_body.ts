@@ -15,7 +15,7 @@ import type { Exchange } from '../wire/exchange.ts';
 import { unavailable } from '../wire/problem.ts';
 import { BODY_LIMIT_BYTES, closeUnread, readBody } from '../wire/read_body.ts';
 import type { Web } from './api_call.ts';
-import { rejectedHead, tooLarge } from './read_submission.ts';
+import { rejectedHead, tooLarge, wayOut } from './read_submission.ts';
 import { knownAsSpent, rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
 import { growTurn, takeTurn } from './take_turn.ts';
 
@@ -81,7 +81,7 @@ async function receiveBody(
     // What was read of it takes no memory while the answer is made.
     if (!exchange.req.complete) closeUnread(exchange.req);
     if (why === 'gone' && took) countGone(web, exchange, digest);
-    return { answer: await refusal(web, exchange, digest, why) };
+    return { answer: await refusal(web, exchange, digest, { why, most_bytes }) };
   };
   try {
     const bytes = await readBody(exchange.req, exchange.res, {
@@ -171,7 +171,7 @@ function refusal(
   web: Web,
   exchange: Exchange,
   digest: Uint8Array,
-  why: Exclude<Admitted, 'inside'> | 'too_large',
+  { why, most_bytes }: { why: Exclude<Admitted, 'inside'> | 'too_large'; most_bytes: number },
 ): Promise<Answer> | Answer | null {
   switch (why) {
     case 'gone':
@@ -179,7 +179,7 @@ function refusal(
     case 'unauthorized':
       return unauthorized();
     case 'too_large':
-      return spendThen(web, exchange, digest, tooLarge());
+      return spendThen(web, exchange, digest, tooLarge(most_bytes, wayOut(most_bytes)));
     case 'busy':
       return spendThen(web, exchange, digest, unavailable(BUSY, BUSY_RETRY_S));
   }

@@ -106,7 +106,8 @@ function rejectedUpload(web: Web, { req, query }: Exchange): Answer | null {
     path,
     message: 'is given more than once',
   }));
-  if (isDeclaredTooLarge(req, web.config.test_set_bytes)) return tooLarge();
+  const { test_set_bytes } = web.config;
+  if (isDeclaredTooLarge(req, test_set_bytes)) return tooLarge(test_set_bytes);
   const { 'content-type': type, 'content-encoding': encoding } = req.headers;
   if (!isZipContentType(type) || !isIdentityEncoding(encoding)) {
     return problem('unsupported_media_type', {
@@ -125,7 +126,7 @@ async function receive(web: Web, exchange: Exchange, caller: Caller): Promise<An
     most_bytes: config.test_set_bytes,
   });
   if (received === 'gone') return null;
-  if (received === 'too_large') return tooLarge();
+  if (received === 'too_large') return tooLarge(config.test_set_bytes);
   try {
     return await web.uploads.inTurn(exchange, caller.account_id, () =>
       storeInTime(web, exchange, caller, received.path),

@@ -44,12 +44,13 @@ export function rejectUnknownParameters(
   known: readonly string[],
   errors: FieldError[],
 ): void {
+  const there = known.length > 0 ? `there is ${known.join(', ')}` : 'this call has none';
   for (const name of new Set(query.keys())) {
     if (known.includes(name) || errors.length >= 100) continue;
     const shown = name.toWellFormed().slice(0, 64);
     errors.push({
       path: `?${shown}`,
-      message: `is not a parameter here; there is ${known.join(', ')}`,
+      message: `is not a parameter here; ${there}`,
     });
   }
 }

@@ -45,8 +45,12 @@ const PROBLEMS = {
     status: 409,
     message: 'The submission has ended, so it cannot be cancelled: ask for its result by its id.',
   },
-  in_use: { status: 409, message: 'A submission that has not ended needs this test set.' },
-  payload_too_large: { status: 413, message: 'The body is larger than this service reads.' },
+  in_use: {
+    status: 409,
+    message:
+      'A submission that has not ended needs this test set: wait until it has ended, or cancel it.',
+  },
+  payload_too_large: { status: 413, message: 'The body is larger than this call reads.' },
   unsupported_media_type: {
     status: 415,
     message: 'Send the body as application/json in UTF-8, without a content encoding.',

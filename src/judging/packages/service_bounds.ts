@@ -1,6 +1,7 @@
 /**
  * Where a package and a service differ about limits. A service narrows a limit to what its operator allows, so there is a
- * note for a package that asks for more. And a program must be able to print its answer, even if the package sets no limit of output.
+ * note for a package that asks for more than the default: which service will judge it is not known here, and a set must be
+ * the same for all of them. And a program must be able to print its answer, even if the package sets no limit of output.
  */
 import { DEFAULT_BOUNDS, type LimitOverrides } from '../../domain/limits.ts';
 import type { TestSet } from '../test_set.ts';

@@ -232,10 +232,12 @@ export const batchRules: Rule[] = [
     const { status, json } = await post(service, key, [large, HELLO]);
     equal(status, 202);
     deepEqual([json[0].error, json[1].error], ['payload_too_large', undefined]);
+    match(json[0].message, /more than 2 MiB/);
     const one = JSON.stringify([HELLO]);
     equal((await raw(service, key, blank(8 * mib - one.length) + one)).status, 202);
     const over = await raw(service, key, blank(8 * mib - one.length + 1) + one);
     equal(over.status, 413);
+    match(over.json.message, /more than 8 MiB.*fewer submissions/);
     equal(over.headers['connection'], 'close');
   }),
   contract('other types than JSON are a 415, and an unknown key a 401', async (s) => {

@@ -84,7 +84,12 @@ export const submitRules: Rule[] = [
     rejectedFor(await submitted(service, '/api/submit?wait'), '?wait');
   }),
   contract('an unknown parameter is a 400 that names it', async (s) => {
-    rejectedFor(await submitted(await s.plain(), '/api/submit?wiat=true'), '?wiat');
+    const service = await s.plain();
+    rejectedFor(await submitted(service, '/api/submit?wiat=true'), '?wiat');
+    const key = await service.key();
+    const none = await service.call({ method: 'GET', path: '/api/test-sets?x=1', key });
+    rejectedFor(none, '?x');
+    match(none.json.fields[0].message, /this call has none$/);
   }),
   seed('a waiting request that does not end in time is a 408 with the id', async (s) => {
     const reply = await submitted(await s.brief(), '/api/submit?wait=true');
