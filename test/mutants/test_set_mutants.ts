@@ -31,6 +31,7 @@ export const testSetMutants: readonly Mutant[] = [
       'checkArgs(name, [...judge_args, ...args]);',
       'checkArgs(name, args);',
     ],
+    ['an archive has more time', 'exchange.times_body = true;', ''],
     ['room is given back', '    arrival.leave();\n', ''],
     [
       'what has arrived is stored in its turn',
@@ -63,8 +64,16 @@ export const testSetMutants: readonly Mutant[] = [
     ['leaving twice leaves once', 'if (!left) accounts', 'accounts'],
   ),
   ...inFile(
+    'src/http/wire/sockets.ts',
+    'test/http/sockets.test.ts',
+    ['no other request has more time', 'isTimed(newestOf(openOn.get(socket)))', 'true'],
+    ['what comes behind an archive has no more time', ' && !newest.req.complete', ''],
+  ),
+  ...inFile(
     'src/client/client.ts',
     'test/client/client.test.ts',
+    ['an upload that was lost late is not sent again', 'took_ms < LATE_MS', 'took_ms >= 0'],
+    ['one that was lost soon is', 'took_ms < LATE_MS', 'took_ms < 0'],
     ['a removal whose answer was lost succeeded', 'removes && may_be_done', 'false'],
     ['the first try says that there is none', 'removes && may_be_done', 'removes'],
     ['a 429 removed nothing', 'may_be_done: status >= 500', 'may_be_done: true'],
