@@ -12,6 +12,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { RequestLimitName } from '../domain/limits.ts';
 import type { ResultRecord, Summary } from '../domain/record.ts';
 import { hasEnded, type Status } from '../domain/statuses.ts';
+import { UPLOAD_BYTES_PER_S } from '../domain/upload_pace.ts';
 import type { Verdict } from '../domain/verdicts.ts';
 import { eventsFrom, type SubmissionEvent } from './event_stream.ts';
 import type { Health, Probe, Toolchain } from './service_state.ts';
@@ -179,7 +180,10 @@ export type Client = {
   receipt(id: string, options?: CallOptions): Promise<Receipt | null>;
   /** submit and wait; one call where the result is there in time. */
   run(request: SubmissionRequest, options?: RunOptions): Promise<ResultRecord>;
-  /** Stores the test set of a problem package, a zip archive. The same content again is the same set. */
+  /**
+   * Stores the test set of a problem package, a zip archive. The same content again is the same set. An upload that was lost
+   * after 20 seconds or more is not sent again: the line may be too slow for it.
+   */
   uploadTestSet(archive: Uint8Array<ArrayBuffer> | Blob, options?: CallOptions): Promise<TestSet>;
   testSets(options?: CallOptions): Promise<TestSet[]>;
   testSet(id: string, options?: CallOptions): Promise<TestSet>;
@@ -240,6 +244,8 @@ type ProblemBody = {
 };
 type SendOptions = CallOptions & {
   timeout_ms?: number;
+  /** The body is an archive of so many bytes. */
+  upload_bytes?: number;
   attempts?: number;
   /** The body of a good answer is not read here, and has no time limit. */
   streams?: boolean;
@@ -253,13 +259,18 @@ type SendOptions = CallOptions & {
 type Received = { status: number; body: ProblemBody & Partial<ResultRecord>; response: Response };
 type Sent = Received & { tries: number };
 
+const KiB = 1024;
 const ATTEMPTS = 6;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 60_000;
 /** Longer than the service lets a call wait, so that the service ends the wait. */
 const CALL_TIMEOUT_MS = 45_000;
-/** An upload takes as long as the network does; the service ends one that is too slow. */
-const UPLOAD_TIMEOUT_MS = 10 * 60_000;
+/** Longer than the service takes for an upload, beside the time that its archive needs on the slowest line. */
+const UPLOAD_TIMEOUT_MS = 5 * 60_000;
+/** Less than the request timeout of the service: an upload that was lost later was perhaps cut, and would be again. */
+const LATE_MS = 20_000;
+/** Of a body in pieces, Node waits for five minutes behind each piece. It does so behind the whole of one that is one piece. */
+const PIECE_BYTES = 64 * KiB;
 /** Statuses after which the same call may succeed. */
 const TEMPORARY = new Set([429, 500, 502, 503, 504]);
 /** The errors of an item of a batch that was not stored, and that may be stored later. */
@@ -371,9 +382,11 @@ export function createClient(options: ClientOptions): Client {
     },
     async uploadTestSet(archive, given = {}) {
       const headers = { 'content-type': 'application/zip' };
-      const init = { method: 'POST', headers, body: archive };
+      const blob = archive instanceof Blob ? archive : inPieces(archive);
+      const init = { method: 'POST', headers, body: blob };
       const { body } = await send(TEST_SETS, init, {
-        timeout_ms: UPLOAD_TIMEOUT_MS,
+        timeout_ms: UPLOAD_TIMEOUT_MS + Math.ceil((blob.size / UPLOAD_BYTES_PER_S) * 1_000),
+        upload_bytes: blob.size,
         ...given,
         needs: ['id'],
       });
@@ -461,6 +474,13 @@ const jsonOf = (value: unknown): string =>
     throw new TypeError(`${name} is ${each}: it must be a finite number`);
   });
 
+function inPieces(bytes: Uint8Array<ArrayBuffer>): Blob {
+  const pieces: Uint8Array<ArrayBuffer>[] = [];
+  for (let from = 0; from < bytes.length; from += PIECE_BYTES)
+    pieces.push(bytes.subarray(from, from + PIECE_BYTES));
+  return new Blob(pieces);
+}
+
 function isResult(body: Partial<ResultRecord>): body is ResultRecord {
   return body.status !== undefined && hasEnded(body.status);
 }
@@ -507,6 +527,13 @@ async function sendOnce(
   may_be_done: boolean,
 ): Promise<Outcome> {
   const { signal, timeout_ms = CALL_TIMEOUT_MS, streams = false, removes = false } = given;
+  const began_ms = performance.now();
+  const lost = (reason: string): Outcome | null => {
+    const took_ms = performance.now() - began_ms;
+    if (given.upload_bytes === undefined || took_ms < LATE_MS) return null;
+    const error = new Error(lostUpload(server, given.upload_bytes, took_ms, reason));
+    return { error, temporary: false, may_be_done: true };
+  };
   const limits = [signal, streams ? undefined : AbortSignal.timeout(timeout_ms)];
   try {
     const response = await send(`${server.replace(/\/+$/, '')}${path}`, {
@@ -529,6 +556,9 @@ async function sendOnce(
       if (streams) await response.body?.cancel();
       return { error: failed(fault), temporary: false, may_be_done: false };
     }
+    // What a router answers for a service that has closed the connection.
+    const cut = status >= 500 && textOf(body.error) === null ? lost(`status ${status}`) : null;
+    if (cut !== null) return cut;
     const pause_ms = retryAfterMs(headers.get('retry-after'));
     return {
       error: failed(isRedirect(status) ? unexpected(server, status) : body),
@@ -539,8 +569,19 @@ async function sendOnce(
   } catch (error) {
     const reason = ((error as Error).cause ?? error) as Error;
     const unreached = new Error(`cannot reach ${server}: ${reason.message}`);
-    return { error: unreached, temporary: true, may_be_done: true };
+    return lost(reason.message) ?? { error: unreached, temporary: true, may_be_done: true };
   }
+}
+
+function lostUpload(server: string, bytes: number, took_ms: number, reason: string): string {
+  const size = (bytes / (KiB * KiB)).toFixed(1);
+  const least = UPLOAD_BYTES_PER_S / KiB;
+  return [
+    `${server} gave no answer to an upload of ${size} MiB after ${Math.round(took_ms / 1_000)} s: ${reason}.`,
+    'It is not sent again.',
+    `After its request timeout (30 s by default) the service closes a connection that brings less than ${least} KiB a second,`,
+    'or whose room another account needs',
+  ].join(' ');
 }
 
 /** Why an answer with a good status is not what was asked for; null where it is. */

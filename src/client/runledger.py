@@ -36,8 +36,12 @@ LONGEST_PAUSE_S = 60.0
 WAIT_S = 30
 # Longer than that, so that the service ends the wait.
 CALL_TIMEOUT_S = 45.0
-# An upload takes as long as the network does; the service ends one that is too slow.
-UPLOAD_TIMEOUT_S = 600.0
+# Longer than the service takes for an upload, beside the time that its archive needs on the slowest line.
+UPLOAD_TIMEOUT_S = 300.0
+# The service closes the connection of an upload that is slower.
+UPLOAD_BYTES_PER_S = 64 * 1024
+# Less than the request timeout of the service: an upload that was lost later was perhaps cut, and would be again.
+LATE_S = 20.0
 # A stream of events has a line every 15 s. One that has a deadline is opened again after this time without a line.
 STREAM_SILENCE_S = 20.0
 # How long after a deadline an answer may still come: the service ends its wait up to a second after it.
@@ -490,12 +494,21 @@ class Runledger:
         return cast(Receipt, sent.body) if sent.status == 200 else None
 
     def upload_test_set(self, archive: bytes) -> TestSet:
-        """Stores the test set of a problem package, a zip archive. The same content again is the same set."""
+        """
+        Stores the test set of a problem package, a zip archive. The same content again is the same set. An upload that was lost
+        after 20 seconds or more is not sent again: the line may be too slow for it.
+        """
         headers = {"Content-Type": "application/zip"}
         return cast(
             TestSet,
             self._send(
-                "POST", "/api/test-sets", archive, headers, timeout_s=UPLOAD_TIMEOUT_S, needs=("id",)
+                "POST",
+                "/api/test-sets",
+                archive,
+                headers,
+                timeout_s=_upload_timeout(len(archive)),
+                uploads=True,
+                needs=("id",),
             ).body,
         )
 
@@ -589,15 +602,16 @@ class Runledger:
         attempts: Optional[int] = None,
         streams: bool = False,
         removes: bool = False,
+        uploads: bool = False,
         needs: Sequence[str] = (),
         is_list: bool = False,
         deadline: Optional[_Deadline] = None,
     ) -> _Sent:
         """
         Tries again after failures that may pass. streams: the body is not read yet. removes: a 404 is a success after a try
-        whose answer was lost, because that one may have removed it. needs: what each good answer has, so that an answer of
-        another program is an error. is_list: a good answer is a list. deadline: no try begins later, and a call that waits lets
-        the service wait until then.
+        whose answer was lost, because that one may have removed it. uploads: one that was lost late is not sent again. needs:
+        what each good answer has, so that an answer of another program is an error. is_list: a good answer is a list.
+        deadline: no try begins later, and a call that waits lets the service wait until then.
         """
         all_headers = {**(headers or {}), "X-API-Key": self._api_key}
         attempt = 0
@@ -612,11 +626,13 @@ class Runledger:
             # A new one for each try: through a proxy, urllib changes it, and would send a later try unencrypted.
             request = urllib.request.Request(f"{self._server}{path}", body, all_headers, method=method)
             pause_s = _backoff(attempt)
+            began = time.monotonic()
+            lost: Optional[str] = None
             try:
                 status, found, received = self._once(request, timeout_s, streams)
             except (OSError, http.client.HTTPException) as failure:
-                reason = getattr(failure, "reason", failure)
-                error: RunledgerError = Unreachable(f"cannot reach {self._server}: {reason}")
+                lost = str(getattr(failure, "reason", failure))
+                error: RunledgerError = Unreachable(f"cannot reach {self._server}: {lost}")
                 may_be_done = True
             else:
                 problem = found if isinstance(found, dict) else {}
@@ -636,6 +652,12 @@ class Runledger:
                 if fault is not None or status not in TEMPORARY:
                     raise error
                 pause_s = _retry_after(received.get("Retry-After"), pause_s)
+                # What a router answers for a service that has closed the connection.
+                if status >= 500 and not isinstance(problem.get("error"), str):
+                    lost = f"status {status}"
+            took_s = time.monotonic() - began
+            if uploads and lost is not None and took_s >= LATE_S:
+                raise Unreachable(self._lost_upload(len(body or b""), took_s, lost)) from error
             is_last = attempt >= (self._attempts if attempts is None else attempts)
             if deadline is not None and deadline.left() <= (0 if is_last else pause_s):
                 if not is_last:
@@ -663,6 +685,14 @@ class Runledger:
         id = found["id"]
         message = f"the idempotency key is that of another request, submission {id}: use a new key for this one"
         return {"error": "idempotency_mismatch", "message": message, "id": id}
+
+    def _lost_upload(self, size: int, took_s: float, reason: str) -> str:
+        return (
+            f"{self._server} gave no answer to an upload of {size / 2**20:.1f} MiB after {took_s:.0f} s: {reason}. "
+            "It is not sent again. "
+            "After its request timeout (30 s by default) the service closes a connection that brings less than "
+            f"{UPLOAD_BYTES_PER_S // 1024} KiB a second, or whose room another account needs"
+        )
 
     def _unexpected(self, status: int) -> dict[str, str]:
         message = f"{self._server} answered {status}, but not as Runledger does: check the address"
@@ -759,6 +789,10 @@ def _retry_after(header: Optional[str], otherwise_s: float) -> float:
     if header is None or not header.isascii() or not header.isdigit():
         return otherwise_s
     return min(float(header), LONGEST_PAUSE_S)
+
+
+def _upload_timeout(size: int) -> float:
+    return UPLOAD_TIMEOUT_S + size / UPLOAD_BYTES_PER_S
 
 
 def _backoff(attempt: int) -> float:

@@ -149,7 +149,7 @@ const http = {
     default: '30s',
     unit: 'time',
     reason:
-      'the socket of a request that has not arrived whole by then is closed; 2 MiB at 70 KB/s, a test set of 256 MiB at 9 MB/s',
+      'the socket of a request that has not arrived whole by then is closed (2 MiB need 70 KB/s); an upload of a test set may take longer, if each such time brings 64 KiB for each of its seconds',
   }),
   keep_alive_ms: row('RUNLEDGER_KEEP_ALIVE', duration(SECOND, HOUR), {
     default: '95s',

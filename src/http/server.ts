@@ -307,7 +307,7 @@ async function composeWeb(
       read: withPatience(inLine(test_sets.read)),
       remove: withPatience(inLine(test_sets.remove)),
     },
-    uploads: createUploads(),
+    uploads: createUploads({ window_ms: config.request_timeout_ms }),
     waiters,
     large_records: { open: parts.large_records.open, turns: createTurns(LARGE_RECORDS) },
     large_bodies: { reading: createTurns(BODIES_READ), storing: createTurns(BODIES_STORED) },

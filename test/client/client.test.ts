@@ -1,7 +1,8 @@
 /** The typed client against the real service. */
 import { randomUUID } from 'node:crypto';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { ApiError, createClient } from '../../src/client/client.ts';
+import { UPLOAD_BYTES_PER_S } from '../../src/domain/upload_pace.ts';
 import { setTier } from '../../src/store/keys.ts';
 import { freePort } from '../http/support/call.ts';
 import { cuttable } from '../http/support/cuttable.ts';
@@ -11,6 +12,7 @@ import { archiveOf, LEGACY } from '../judging/packages.ts';
 import { seal } from '../store/seal_now.ts';
 import { answering, PAGE } from './answering.ts';
 
+const MiB = 2 ** 20;
 const hello = { ...HELLO, language: 'python' as const };
 
 t.test('submit, result, wait, run', async (t) => {
@@ -221,6 +223,74 @@ t.test('a call whose answer was lost is repeated, and nothing runs twice', async
   const [row] = await service.db`select count(*)::integer as n from runledger.submissions`;
   t.equal(row!['n'], 1);
   t.equal((await client.result(id)).status, 'pending');
+});
+
+/** What `fetch` does with each upload, after so long; and what of it the client does. */
+async function uploading(t: Test, took_ms: number, fetch: () => Promise<Response>, attempts = 3) {
+  const now = performance.now();
+  let elapsed_ms = 0;
+  t.intercept(performance, 'now', { value: () => now + elapsed_ms });
+  const sent: RequestInit[] = [];
+  const client = createClient({
+    server: 'http://x.example',
+    api_key: 'x',
+    attempts,
+    pause: async () => {},
+    fetch: async (_, init) => {
+      sent.push(init!);
+      elapsed_ms += took_ms;
+      return fetch();
+    },
+  });
+  const error = await client.uploadTestSet(new Uint8Array(3 * MiB)).catch((thrown) => thrown);
+  return { sent, error };
+}
+
+t.test(
+  'an upload that was lost after a while is not sent again, and the error says why',
+  async (t) => {
+    const lost = async () => {
+      throw new TypeError('fetch failed', { cause: new Error('other side closed') });
+    };
+    const page = (status: number) => async () => new Response('<h1>Bad Gateway</h1>', { status });
+    const answers = { 'other side closed': lost, 'status 502': page(502), 'status 504': page(504) };
+    for (const [reason, fetch] of Object.entries(answers)) {
+      t.test(reason, async (t) => {
+        const { sent, error } = await uploading(t, 31_000, fetch);
+        t.equal(sent.length, 1);
+        t.match(
+          error.message,
+          `http://x.example gave no answer to an upload of 3.0 MiB after 31 s: ${reason}. It is not sent again. After its request timeout (30 s by default) the service closes a connection that brings less than 64 KiB a second, or whose room another account needs`,
+        );
+      });
+      t.test(`${reason}, soon`, async (t) => {
+        t.equal((await uploading(t, 1_000, fetch)).sent.length, 3);
+      });
+    }
+    t.test('an answer of the service', async (t) => {
+      const busy = () => Promise.resolve(Response.json({ error: 'unavailable' }, { status: 503 }));
+      t.match(await uploading(t, 31_000, busy), { sent: { length: 3 }, error: { status: 503 } });
+    });
+  },
+);
+
+t.test('the client waits for an upload as long as the service does', async (t) => {
+  const limits: number[] = [];
+  const { timeout } = AbortSignal;
+  const value = (ms: number) => {
+    limits.push(ms);
+    return timeout.call(AbortSignal, ms);
+  };
+  t.intercept(AbortSignal, 'timeout', { value });
+  const stored = async () => Response.json({ id: 'x' }, { status: 201 });
+  const { sent } = await uploading(t, 0, stored);
+  const least_ms = (3 * MiB * 1_000) / UPLOAD_BYTES_PER_S;
+  t.ok(limits[0]! >= least_ms + 180_000, `${limits[0]} ms`);
+  const { body } = sent[0]!;
+  t.type(body, Blob);
+  const pieces = await Array.fromAsync((body as Blob).stream());
+  t.ok(Math.max(...pieces.map(({ length }) => length)) <= 64 * 1024, 'in pieces');
+  t.equal(Buffer.concat(pieces).length, 3 * MiB);
 });
 
 t.test('a test set whose removal was not answered is removed', async (t) => {

@@ -10,6 +10,8 @@ from datetime import datetime
 
 import runledger
 
+if "LATE_S" in os.environ:
+    runledger.LATE_S = float(os.environ["LATE_S"])
 pauses = []
 client = runledger.Runledger(
     os.environ["SERVER"], os.environ["KEY"], attempts=int(os.environ["ATTEMPTS"]), pause=pauses.append
@@ -26,6 +28,8 @@ def answer(call):
         return fields_of(*args)
     if method == "methods":
         return sorted(name for name in dir(client) if not name.startswith("_"))
+    if method == "upload_timeout":
+        return runledger._upload_timeout(*args)
     if method == "pauses":
         return pauses
     if method == "upload_test_set":

@@ -6,6 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
+import { UPLOAD_BYTES_PER_S } from '../../src/domain/upload_pace.ts';
 import { calls } from '../../src/http/api/calls.ts';
 import { setTier } from '../../src/store/keys.ts';
 import { freePort } from '../http/support/call.ts';
@@ -192,6 +193,33 @@ t.test('the client in Python', { skip }, async (t) => {
     t.same((await client('test_set', [set.id])).value, set);
     t.equal((await client('delete_test_set', [set.id])).value, null);
     t.match(await client('test_set', [set.id]), { thrown: 'ApiError', error: 'not_found' });
+  });
+
+  t.test('does not repeat an upload that was lost after a while, and says why', async (t) => {
+    // Small, because the answer comes before it is read.
+    const archive = Buffer.alloc(60 * 1024).toString('base64');
+    const way = await answering(t, { status: 502, body: '<h1>Bad Gateway</h1>' });
+    for (const [server, reason] of [
+      [way.origin, 'status 502'],
+      [`http://127.0.0.1:${await freePort()}`, '[Errno 111] Connection refused'],
+    ] as const) {
+      const late = python(t, server, key, 3, { LATE_S: '0' });
+      const { message } = await late('upload_test_set', [archive]);
+      t.match(
+        String(message).replace(/after \d+ s/, 'after 31 s'),
+        `${server} gave no answer to an upload of 0.1 MiB after 31 s: ${reason}. It is not sent again. After its request timeout (30 s by default) the service closes a connection that brings less than 64 KiB a second, or whose room another account needs`,
+      );
+      t.same((await late('pauses')).value, []);
+      const soon = python(t, server, key, 3);
+      await soon('upload_test_set', [archive]);
+      t.equal((await soon('pauses')).value.length, 2, 'one that was lost soon is repeated');
+    }
+  });
+
+  t.test('waits for an upload as long as the service does', async (t) => {
+    const bytes = 3 * 2 ** 20;
+    const { value } = await client('upload_timeout', [bytes]);
+    t.ok(value >= bytes / UPLOAD_BYTES_PER_S + 180, `${value} s`);
   });
 
   t.test('asks for the state of the service', async (t) => {

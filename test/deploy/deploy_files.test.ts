@@ -14,6 +14,8 @@ import { loadConfig } from '../../src/config.ts';
 import { environmentFor, hasForeignSecrets, type ProcessName } from '../../src/environment.ts';
 import { calls } from '../../src/http/api/calls.ts';
 import { BATCH_BODY_LIMIT_BYTES } from '../../src/http/api/read_batch.ts';
+import { STORE_LIMIT_MS } from '../../src/http/api/upload_test_set.ts';
+import { STORED } from '../../src/http/api/uploads.ts';
 import { CLOSING_MS } from '../../src/processes/stop_request.ts';
 import { sourcesBelow } from '../support/imports.ts';
 import {
@@ -254,13 +256,15 @@ t.test('nginx passes on what the service accepts, and what it believes of a rout
   );
   t.ok(Number.parseInt(largest!, 10) * 2 ** 20 > BATCH_BODY_LIMIT_BYTES, 'our own answer is seen');
   t.equal(sets, '0');
-  const seconds = (name: string) =>
-    Number(new RegExp(`^ +${name} (\\d+)s;`, 'm').exec(text)?.[1]) * 1_000;
+  const seconds = (name: string, where = text) =>
+    Number(new RegExp(`^ +${name} (\\d+)s;`, 'm').exec(where)?.[1]) * 1_000;
   t.ok(seconds('proxy_read_timeout') > DEFAULTS.wait_cap_ms);
   t.ok(seconds('keepalive_timeout') < DEFAULTS.keep_alive_ms);
   const locations = [...text.matchAll(/^ {4}location (?:=|~) (\S+) \{/gm)].map((each) => each[1]!);
   t.same(locations, ['^/api/result/[^/]+/events$', '/api/test-sets']);
   t.ok(PATHS.has('/api/test-sets'));
+  const uploads = text.split('location = /api/test-sets {')[1]!.split('}')[0];
+  t.ok(seconds('proxy_read_timeout', uploads) > STORED.patience_ms + STORE_LIMIT_MS);
   t.ok([...PATHS].some((path) => new RegExp(locations[0]!).test(path)));
 });
 
@@ -373,9 +377,10 @@ t.test('the route does what web believes of a router', async (t) => {
     const [{ path }] = matches;
     const seconds = Number(/^(\d+)s$/.exec(timeouts.request)![1]);
     if (events.startsWith(`${path.value}/`)) t.equal(seconds, 0, 'a stream has no end in time');
+    else if (path.value === '/api/test-sets') t.equal(seconds, 0, 'nor has an upload here');
     else t.ok(path.value === '/' && seconds > 2 * longest_s, path.value);
   }
-  t.equal(spec.rules.length, 2);
+  t.equal(spec.rules.length, 3);
 });
 
 t.test('the autoscaler counts what the service measures', async (t) => {

@@ -23,10 +23,12 @@ const settled = () => wait(300);
 const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`;
 
 /** A server of the same parts as a web process, with the test's answers. */
-async function served(t: Test, handle: (exchange: Exchange) => Promise<Answer | null>) {
-  const server = createServer(
-    serverOptions({ keep_alive_ms: 600_000, request_timeout_ms: 600_000 }),
-  );
+async function served(
+  t: Test,
+  handle: (exchange: Exchange) => Promise<Answer | null>,
+  request_timeout_ms = 600_000,
+) {
+  const server = createServer(serverOptions({ keep_alive_ms: 600_000, request_timeout_ms }));
   const requests = createOpenRequests({
     log: createLog({ level: 'silent', process: 'test' }),
     metrics: createMetrics(),
@@ -260,4 +262,37 @@ t.test('no more is read behind a mistake while requests before it wait', async (
   t.ok(socket.bytesRead < 300_000, `${socket.bytesRead} bytes were read`);
   letGo();
   t.same(pathsIn(await client.ended()), paths);
+});
+
+t.test('only a body that its reader times outlives the request timeout', async (t) => {
+  const begun: string[] = [];
+  const handle = async (exchange: Exchange) => {
+    const { path, req } = exchange;
+    exchange.times_body = path.startsWith('/timed');
+    begun.push(path);
+    const chunks = await Array.fromAsync(req).catch(() => null);
+    if (chunks === null) return null;
+    // Its body is there, and what comes behind it is no part of it.
+    if (path === '/timed/held') await once(exchange.res, 'close');
+    return { status: 200, body: Buffer.concat(chunks), type: 'text/plain' };
+  };
+  const { line } = await served(t, handle, 2_000);
+  const post = (path: string) => `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n`;
+  const timed = line();
+  timed.send(`${post('/timed')}a`);
+  await until(() => begun.includes('/timed'));
+  // Later, so Node has looked at the one above when it closes this one.
+  const other = line();
+  other.send(`${post('/other')}a`);
+  t.equal(await other.ended(), '', 'another one is cut');
+  timed.send('b');
+  t.match(await timed.until(/ab$/), /^HTTP\/1\.1 200 /);
+  timed.send(`${post('/other')}a`);
+  t.match(await timed.ended(), /ab$/, 'and so is the next one on its connection');
+  const held = line();
+  held.send(`${post('/timed/held')}ab`);
+  await until(() => begun.includes('/timed/held'));
+  held.send('GET / HTTP/1.1\r\n');
+  t.equal(await held.ended(), '', 'and one behind a whole body');
+  for (const each of [timed, other, held]) each.socket.destroy();
 });

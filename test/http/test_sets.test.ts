@@ -328,6 +328,81 @@ t.test('a client that hangs up, or is too slow, leaves nothing', async (t) => {
   t.equal((await upload(service, key, archive)).status, 201, 'and it keeps no room');
 });
 
+t.test('an archive may take longer than other requests, if it comes fast enough', async (t) => {
+  const { service, held } = await withState(t, { RUNLEDGER_REQUEST_TIMEOUT: '5s' });
+  const { port } = service.webs[0]!;
+  const [key, other] = [await service.key(), await service.key()];
+  const half = { data: Buffer.alloc(16 * 2 ** 20), stored: true };
+  const archive = zipOf(['a.in', 'a.ans'].map((name) => ({ name, ...half })));
+  const line = wire(port);
+  line.send(head(key, `Content-Length: ${archive.length}\r\n`));
+  let sent = 0;
+  // Ten times as fast as it must be.
+  const sending = setInterval(() => {
+    const from = sent;
+    sent = Math.min(sent + 64 * 1024, archive.length - 1);
+    line.send(archive.subarray(from, sent));
+  }, 100);
+  t.teardown(() => clearInterval(sending));
+  t.ok(await eventually(() => held().length === 1));
+  for (const nth of ['first', 'second']) {
+    const begun = `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${other}\r\n`;
+    const request = wire(port);
+    request.send(`${begun}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`);
+    t.equal(await request.ended(), '', `longer than the ${nth} request that began after it`);
+    request.socket.destroy();
+    t.equal((await upload(service, other, archiveOf(LEGACY))).status, nth === 'first' ? 201 : 200);
+    t.equal((await service.submit(other)).status, 202);
+  }
+  clearInterval(sending);
+  line.send(archive.subarray(sent));
+  await line.until(/^HTTP\/1\.1 201 Created\r\n/);
+  line.socket.destroy();
+  t.ok(await eventually(() => held().length === 0));
+});
+
+t.test('who trickles an archive is cut, and others go on beside it', async (t) => {
+  const { service, held } = await withState(t, { RUNLEDGER_REQUEST_TIMEOUT: '4s' });
+  const { port, written } = service.webs[0]!;
+  const [key, other] = [await service.key(), await service.key()];
+  const line = wire(port);
+  line.send(head(key, 'Content-Length: 100000000\r\n'));
+  const drip = setInterval(() => line.send('x'), 100);
+  t.teardown(() => clearInterval(drip));
+  t.ok(await eventually(() => held().length === 1));
+  t.equal((await upload(service, other, archiveOf(LEGACY))).status, 201);
+  t.equal((await service.submit(other)).status, 202);
+  t.equal(await line.ended(), '', 'nothing is answered');
+  line.socket.destroy();
+  t.ok(await eventually(() => held().length === 0));
+  const logged = () => written.some((text) => text.includes('"cause":"too slow"'));
+  t.ok(await eventually(logged), 'the log says why');
+  t.equal((await upload(service, key, archiveOf(LEGACY))).status, 201, 'and it keeps no room');
+});
+
+t.test('a stranger gets no longer for an archive than for any request', async (t) => {
+  const { service, held } = await withState(t, { RUNLEDGER_REQUEST_TIMEOUT: '2s' });
+  const { port } = service.webs[0]!;
+  const size = 'Content-Length: 100000000\r\n';
+  const unknown = `${(await service.key()).slice(0, -6)}000000`;
+  const starts: Record<string, [string, RegExp]> = {
+    'a key that is none': [head('x', size), /^HTTP\/1\.1 401 /],
+    'an unknown key': [head(unknown, size), /^HTTP\/1\.1 401 /],
+    'chunks without a key': [head('', 'Transfer-Encoding: chunked\r\n'), /^HTTP\/1\.1 401 /],
+    'a head without an end': [head('x', size).slice(0, -2), /^$/],
+  };
+  for (const [what, [start, expected]] of Object.entries(starts)) {
+    const line = wire(port);
+    line.send(start);
+    const drip = setInterval(() => line.send('x'), 100);
+    t.match(await line.ended(), expected, what);
+    // It reads an answer, and goes on sending.
+    await eventually(() => line.socket.destroyed);
+    clearInterval(drip);
+    t.same(held(), []);
+  }
+});
+
 t.test('an upload does not wait for ever for what somebody else has locked', async (t) => {
   const { service, held } = await withState(t);
   const [one, other] = [await service.key(), await service.key({ account: 'other' })];

@@ -2,11 +2,14 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import t from 'tap';
+import { UPLOAD_BYTES_PER_S } from '../../src/domain/upload_pace.ts';
 import { createUploads, STORED, type Uploads } from '../../src/http/api/uploads.ts';
 import type { Answer } from '../../src/http/wire/answer.ts';
 import { type Exchange, openExchange } from '../../src/http/wire/exchange.ts';
 
 const DONE: Answer = { status: 201 };
+const WINDOW_MS = 10_000;
+const LEAST = (UPLOAD_BYTES_PER_S * WINDOW_MS) / 1_000;
 
 function exchange(): Exchange {
   const req = new IncomingMessage(new Socket());
@@ -30,24 +33,95 @@ function storing(uploads: Uploads) {
 /** Afterwards every promise that can settle has settled, because nothing here waits for I/O. */
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
 
+/** The test says when the time of an upload is over. */
+function timed(received: number) {
+  const looks = new Map<string, () => void>();
+  const cuts: string[] = [];
+  let newest = '';
+  const uploads = createUploads({
+    window_ms: WINDOW_MS,
+    received,
+    every(look, ms) {
+      if (ms !== WINDOW_MS) throw new Error(`${ms}`);
+      const account = newest;
+      looks.set(account, look);
+      return () => looks.delete(account);
+    },
+  });
+  const enter = (account: string) => {
+    newest = account;
+    return uploads.enter(account, (why) => cuts.push(`${account}: ${why}`));
+  };
+  return { uploads, looks, cuts, enter };
+}
+
 t.test('a process receives some uploads at once, and of an account one', async (t) => {
-  const uploads = createUploads(2);
-  const leave = uploads.enter('a');
-  t.ok(leave);
-  t.equal(uploads.enter('a'), null);
-  t.ok(uploads.enter('b'));
-  t.equal(uploads.enter('c'), null);
-  leave!();
-  const again = uploads.enter('a');
+  const { enter } = timed(2);
+  const first = enter('a');
+  t.ok(first);
+  t.equal(enter('a'), null);
+  t.ok(enter('b'));
+  t.equal(enter('c'), null);
+  first!.leave();
+  const again = enter('a');
   t.ok(again);
-  leave!();
-  t.equal(uploads.enter('c'), null, 'leaving twice frees nothing of the next one');
-  again!();
-  t.ok(uploads.enter('c'));
+  first!.leave();
+  t.equal(enter('c'), null, 'leaving twice frees nothing of the next one');
+  again!.leave();
+  t.ok(enter('c'));
+});
+
+t.test('an upload that brings too little in one of its times is cut', async (t) => {
+  const { enter, looks, cuts } = timed(3);
+  const [steady, , whole, gone] = ['steady', 'slow', 'whole'].map(enter);
+  t.equal(gone, undefined);
+  whole!.arrived();
+  t.notOk(looks.has('whole'), 'one that has arrived is watched no longer');
+  for (let n = 0; n < 3; n += 1) {
+    steady!.came(LEAST - 1);
+    steady!.came(1);
+    looks.get('steady')!();
+  }
+  t.same(cuts, []);
+  const slow = enter('slow');
+  t.equal(slow, null);
+  looks.get('slow')!();
+  t.same(cuts, ['slow: too slow']);
+  t.notOk(looks.has('slow'));
+  steady!.came(LEAST - 1);
+  looks.get('steady')!();
+  t.same(cuts, ['slow: too slow', 'steady: too slow'], 'what came before does not count');
+  const [again, other] = [enter('slow'), enter('other')];
+  t.ok(again && other, 'and neither keeps room');
+  t.equal(enter('one more'), null, 'that of one that has arrived is kept');
+});
+
+t.test('where all room is taken, the slowest of those over their time makes some', async (t) => {
+  const { enter, looks, cuts } = timed(4);
+  const [fast, slow, young, whole] = ['fast', 'slow', 'young', 'whole'].map(enter);
+  const pass = (account: string, arrival: typeof fast, bytes: number) => {
+    arrival!.came(bytes);
+    looks.get(account)!();
+  };
+  t.equal(enter('a'), null, 'all are in their first time');
+  pass('fast', fast, 3 * LEAST);
+  pass('slow', slow, 2 * LEAST);
+  pass('whole', whole, LEAST);
+  whole!.arrived();
+  t.equal(enter('fast'), null, 'an account makes no room for itself');
+  t.same(cuts, []);
+  t.ok(enter('a'));
+  t.same(cuts, ['slow: its room was needed']);
+  slow!.leave();
+  t.ok(enter('b'), 'the place of who came instead is not freed');
+  t.same(cuts.slice(1), ['fast: its room was needed']);
+  t.equal(enter('c'), null, 'those in their first time, and those that have arrived, stay');
+  young!.leave();
+  t.ok(enter('c'));
 });
 
 t.test('two are stored at once, and the others in the order in which they came', async (t) => {
-  const { begun, ends, store } = storing(createUploads());
+  const { begun, ends, store } = storing(createUploads({ window_ms: WINDOW_MS }));
   const answers = ['a', 'b', 'c', 'd'].map((account) => store(account));
   await settled();
   t.same(begun, ['a', 'b']);
@@ -63,7 +137,8 @@ t.test('two are stored at once, and the others in the order in which they came',
 });
 
 t.test('who waits for too long comes again, and who has gone is not stored', async (t) => {
-  const { begun, ends, store } = storing(createUploads(9, { ...STORED, most: 1, patience_ms: 1 }));
+  const stored = { ...STORED, most: 1, patience_ms: 1 };
+  const { begun, ends, store } = storing(createUploads({ window_ms: WINDOW_MS, stored }));
   const first = store('a');
   const busy = await store('b');
   t.match(busy, { status: 503, headers: { 'Retry-After': Number } });

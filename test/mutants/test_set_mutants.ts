@@ -31,7 +31,8 @@ export const testSetMutants: readonly Mutant[] = [
       'checkArgs(name, [...judge_args, ...args]);',
       'checkArgs(name, args);',
     ],
-    ['room is given back', '    leave();\n', ''],
+    ['an archive has more time', 'exchange.times_body = true;', ''],
+    ['room is given back', '    arrival.leave();\n', ''],
     [
       'what has arrived is stored in its turn',
       'return await web.uploads.inTurn(exchange, caller.account_id, () =>\n      storeInTime(web, exchange, caller, received.path),\n    );',
@@ -46,8 +47,13 @@ export const testSetMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/api/uploads.ts',
     UPLOADS,
-    ['an account has one upload at a time', ' || accounts.has(account_id)', ''],
-    ['a process receives a bounded number', 'accounts.size >= received || ', ''],
+    ['an account has one upload at a time', 'if (accounts.has(account_id)) return null;', ''],
+    ['a process receives a bounded number', 'if (accounts.size >= received &&', 'if (false &&'],
+    ['a slow one is cut', "if (one.bytes < least_bytes) one.end('too slow');", ''],
+    ['what came before does not count', '    one.bytes = 0;\n', ''],
+    ['one that has arrived is not cut', '        arriving.delete(one);\n', ''],
+    ['one in its first time is not cut', 'one.before !== null &&', ''],
+    ['the slowest is cut', 'one.before < (slowest', 'one.before > (slowest'],
     ['a process stores two at once', '  most: 2,', '  most: 3,'],
     ['who was stored makes place', '        turn.leave();', ''],
     [
@@ -58,8 +64,16 @@ export const testSetMutants: readonly Mutant[] = [
     ['leaving twice leaves once', 'if (!left) accounts', 'accounts'],
   ),
   ...inFile(
+    'src/http/wire/sockets.ts',
+    'test/http/sockets.test.ts',
+    ['no other request has more time', 'isTimed(newestOf(openOn.get(socket)))', 'true'],
+    ['what comes behind an archive has no more time', ' && !newest.req.complete', ''],
+  ),
+  ...inFile(
     'src/client/client.ts',
     'test/client/client.test.ts',
+    ['an upload that was lost late is not sent again', 'took_ms < LATE_MS', 'took_ms >= 0'],
+    ['one that was lost soon is', 'took_ms < LATE_MS', 'took_ms < 0'],
     ['a removal whose answer was lost succeeded', 'removes && may_be_done', 'false'],
     ['the first try says that there is none', 'removes && may_be_done', 'removes'],
     ['a 429 removed nothing', 'may_be_done: status >= 500', 'may_be_done: true'],

@@ -1,7 +1,8 @@
 /**
  * POST /api/test-sets: stores the test set of a problem package.
  *
- * The key and its rate are checked before a byte of the body is read. The body goes to a file. When it is the upload's turn,
+ * The key and its rate are checked before a byte of the body is read. From then on, the body may come as slowly as
+ * uploads.ts allows, and not only until the request timeout. It goes to a file. When it is the upload's turn,
  * the package is read from there, and its contents go to the database in pieces, so memory holds no more than a piece.
  * Whatever ends the request before the answer, nothing of it stays: the file has no name, and the set is stored in one
  * transaction.
@@ -34,18 +35,18 @@ import { COMMON, type Operation, RATE, TRACEPARENT_PARAMETER } from './operation
 import { tooLarge } from './read_submission.ts';
 import { rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
 import { EXAMPLE_TEST_SET, TEST_SET, testSetRecord } from './test_set_record.ts';
-import { othersAreStored } from './uploads.ts';
+import { type Arrival, othersAreStored } from './uploads.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
 
 /** From its turn to the answer. A package at every bound takes some seconds. */
-const STORE_LIMIT_MS = 120_000;
+export const STORE_LIMIT_MS = 120_000;
 
 const operation: Operation = {
   id: 'uploadTestSet',
   tag: 'test sets',
   summary: 'Store a test set',
   description:
-    'The body is a zip archive: a problem package of the ICPC or Kattis format (legacy, 2023-07 or 2025-09), or a flat archive of NAME.in and NAME.ans. A set belongs to its account and never changes. The same content again is the same set. An account can send one at a time to a process.',
+    'The body is a zip archive: a problem package of the ICPC or Kattis format (legacy, 2023-07 or 2025-09), or a flat archive of NAME.in and NAME.ans. A set belongs to its account and never changes. The same content again is the same set. An account can send one at a time to a process. It may take longer than other requests, if it brings at least 64 KiB a second; else its connection is closed.',
   parameters: [TRACEPARENT_PARAMETER],
   upload: { type: 'application/zip', description: 'The archive.' },
   success: [
@@ -80,15 +81,19 @@ const handler: KeyedHandler = async (web, exchange, digest) => {
   if (spent.kind !== 'spent') return rejectedKey(web, exchange, digest, spent);
   const { caller } = spent;
   exchange.caller = caller;
-  const leave = web.uploads.enter(caller.account_id);
-  if (leave === null) return othersAreStored();
+  const arrival = web.uploads.enter(caller.account_id, (why) => {
+    exchange.cause = why;
+    exchange.req.socket.destroy();
+  });
+  if (arrival === null) return othersAreStored();
+  exchange.times_body = true;
   try {
-    return await receive(web, exchange, caller);
+    return await receive(web, exchange, caller, arrival);
   } catch (error) {
     if (isOutOfRoom(error)) return unavailable('There is no room for uploads just now.');
     throw error;
   } finally {
-    leave();
+    arrival.leave();
   }
 };
 
@@ -119,12 +124,19 @@ function rejectedUpload(web: Web, { req, query }: Exchange): Answer | null {
   return errors.length > 0 ? invalid(errors) : null;
 }
 
-async function receive(web: Web, exchange: Exchange, caller: Caller): Promise<Answer | null> {
+async function receive(
+  web: Web,
+  exchange: Exchange,
+  caller: Caller,
+  { came, arrived }: Arrival,
+): Promise<Answer | null> {
   const { config } = web;
   const received = await receiveFile(exchange.req, exchange.res, {
     folder: join(config.state_dir, 'uploads'),
     most_bytes: config.test_set_bytes,
+    came,
   });
+  arrived();
   if (received === 'gone') return null;
   if (received === 'too_large') return tooLarge(config.test_set_bytes);
   try {

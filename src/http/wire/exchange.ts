@@ -23,9 +23,11 @@ export type Exchange = {
   /** SHA-256 of the presented key, valid or not; null: none, or none that is well formed. */
   presented: Uint8Array | null;
   submission_id: string | null;
-  /** Why the answer is a 500 or a 503, for the log. */
+  /** Why the answer is a 500 or a 503, or why there is none, for the log. */
   cause: string | null;
   answered: boolean;
+  /** Its handler bounds how slowly the body may come, and the request timeout does not. */
+  times_body: boolean;
   /** Called when the request ends, for whatever reason, so that nothing waits for it any longer. */
   onCut: (() => void) | null;
 };
@@ -55,6 +57,7 @@ export function openExchange(
     submission_id: null,
     cause: null,
     answered: false,
+    times_body: false,
     onCut: null,
   };
 }

@@ -16,20 +16,27 @@ export type ReceivedFile = {
   close(): Promise<void>;
 };
 
-/** `folder` is made if it is not there. */
+export type FileBounds = {
+  /** It is made if it is not there. */
+  folder: string;
+  most_bytes: number;
+  /** So many more have come. */
+  came?: (bytes: number) => void;
+};
+
 export async function receiveFile(
   req: IncomingMessage,
   res: ServerResponse,
-  { folder, most_bytes }: { folder: string; most_bytes: number },
+  bounds: FileBounds,
 ): Promise<ReceivedFile | 'too_large' | 'gone'> {
-  if (isDeclaredTooLarge(req, most_bytes)) return 'too_large';
+  if (isDeclaredTooLarge(req, bounds.most_bytes)) return 'too_large';
   // Between two reads nothing else listens, and an 'error' without a listener would end the process.
   req.on('error', () => {});
   // A request that was answered in the middle of its body is still read, and nothing else ends its stream.
   const end = () => req.destroy();
   res.once('close', end);
   try {
-    return await receiveInto(await openNameless(folder), req, res, most_bytes);
+    return await receiveInto(await openNameless(bounds.folder), req, res, bounds);
   } finally {
     res.off('close', end);
   }
@@ -39,12 +46,12 @@ async function receiveInto(
   file: FileHandle,
   req: IncomingMessage,
   res: ServerResponse,
-  most_bytes: number,
+  bounds: FileBounds,
 ): Promise<ReceivedFile | 'too_large' | 'gone'> {
   const close = () => file.close();
   try {
     askForBody(req, res);
-    const size = await receive(req, res, file, most_bytes);
+    const size = await receive(req, res, file, bounds);
     if (typeof size === 'number') return { path: `/proc/self/fd/${file.fd}`, size, close };
     await close();
     return size;
@@ -72,7 +79,7 @@ async function receive(
   req: IncomingMessage,
   res: ServerResponse,
   file: FileHandle,
-  most_bytes: number,
+  { most_bytes, came }: FileBounds,
 ): Promise<number | 'too_large' | 'gone'> {
   let size = 0;
   // It stays open for the answer to a body that is too large.
@@ -84,6 +91,7 @@ async function receive(
     if (next.done) return req.complete ? size : 'gone';
     const chunk = next.value as Uint8Array;
     size += chunk.length;
+    came?.(chunk.length);
     if (size > most_bytes) {
       req.pause();
       return 'too_large';

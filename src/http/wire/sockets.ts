@@ -5,7 +5,8 @@
  *   connection is still being answered, nothing is written: the client would take those bytes for that request's answer.
  *   The connection then ends with that answer.
  * - A client that sends its request too slowly has its socket closed, without a 408: here that status always carries
- *   the id of a submission, and this request has none.
+ *   the id of a submission, and this request has none. A handler that bounds by itself how slowly a body may come
+ *   (`times_body`) has as much time for it as it likes.
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server, ServerOptions } from 'node:http';
@@ -99,6 +100,8 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
     endLine(socket as Socket, newestOf(openOn.get(socket)), answer, reason, answers);
   };
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
+    // Node says so once for each request.
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isTimed(newestOf(openOn.get(socket)))) return;
     const answer = answerTo(error);
     // Each read after a mistake is one more of them. Closing at once would reset the connection, and lose the answer.
     if (answer !== null && over.has(socket)) return;
@@ -151,6 +154,9 @@ function probe(open: Map<Exchange, unknown>, count = 0): void {
 function ignore(): void {}
 
 const newestOf = (open: Map<Exchange, unknown> | undefined) => [...(open?.keys() ?? [])].at(-1);
+
+/** When its body is there, what is too slow is behind it. */
+const isTimed = (newest: Exchange | undefined) => newest?.times_body && !newest.req.complete;
 
 const ALLOWED = { headers: { Allow: 'GET, HEAD, POST, DELETE, OPTIONS' } };
 
