@@ -186,13 +186,19 @@ export class Judge {
       .map(({ path, bytes }) => ({ path: path.slice(start.length), bytes }));
   }
 
-  endOf(report: RunReport, scoring: CheckerRun['scoring'], passes_left: number | null): CheckerEnd {
+  /** `run` is the one that was sent: an interactor has more time than its own limit. */
+  endOf(
+    report: RunReport,
+    { limits }: Pick<ProgramRun, 'limits'>,
+    scoring: CheckerRun['scoring'],
+    passes_left: number | null,
+  ): CheckerEnd {
     if (report.keep_refused !== undefined)
       return this.failed(`left files that cannot be read: ${report.keep_refused}`);
     const judgement = judgeRun({
       compile: null,
       run: report,
-      limits: this.#limits,
+      limits,
       isWrong: null,
       runtime: SAYS_NOTHING,
       degraded: this.#degraded,

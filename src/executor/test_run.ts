@@ -286,7 +286,7 @@ async function checked(
     const end = judge.notSent(error);
     return { ...ran, judged: { end, program_ended_first: null }, judge_report: null };
   }
-  const end = judge.endOf(judge_report, scoringOf(order), passesLeft(order, pass));
+  const end = judge.endOf(judge_report, checker_run, scoringOf(order), passesLeft(order, pass));
   const judged = { end, program_ended_first: null };
   return { ...ran, judged, judge_report, after_us: judge_report.wall_us };
 }
@@ -306,7 +306,7 @@ async function talked(
     throw new NoPair(judge.notSent(error).message);
   });
   const { program: report, interactor: judge_report, program_ended_first } = pair;
-  const end = judge.endOf(judge_report, scoringOf(order), passesLeft(order, pass));
+  const end = judge.endOf(judge_report, interactor_run, scoringOf(order), passesLeft(order, pass));
   return {
     report,
     output: report.stdout,

@@ -258,6 +258,21 @@ t.test('a silent program is charged, also if its interactor hangs', async (t) =>
   });
 });
 
+t.test('an interactor that ends by itself is judged by the time that it was given', async (t) => {
+  const limits = { wall_time_ms: 200 };
+  for (const [code, verdict] of [
+    [43, 'WA'],
+    [42, 'AC'],
+  ] as const) {
+    const interactor = python(`import time; time.sleep(0.4); raise SystemExit(${code})`, {
+      limits,
+    });
+    const tests = [aTest('', null)];
+    const outcome = await judged('', { interactor, tests, limits: { wall_time_ms: 30_000 } });
+    t.match(outcome, { verdict, tests: [{ verdict, message: '' }] });
+  }
+});
+
 t.test('a judge that is too large to be sent is an IE that names it', async (t) => {
   const others = { data: 'x'.repeat(17 * 2 ** 20) };
   for (const [role, language] of [
