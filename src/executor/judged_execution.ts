@@ -243,11 +243,12 @@ function judged(
   }
   const { verdict, exit_code, signal, limit_exceeded, ...rest } = summary;
   const { cpu_time_us, wall_time_us, memory_peak_bytes } = rest;
-  return outcomeOf(parts.sandbox.isolation, {
+  const limits = shown?.limits ?? limitsOf(parts, program, order, null);
+  const outcome = outcomeOf(parts.sandbox.isolation, {
     program,
     judgement: { verdict, exit_code, signal, limit_exceeded },
     run: shown?.report ?? null,
-    limits: shown?.limits ?? limitsOf(parts, program, order, null),
+    limits,
     measures: { cpu_time_us, wall_time_us, memory_peak_bytes },
     judged: {
       tests: judging.tests && withTextsBounded(outcomes),
@@ -258,4 +259,20 @@ function judged(
     },
     judge: judge?.program ?? null,
   });
+  const is_lost = judging.tests === null && verdict === 'IE';
+  return is_lost ? { ...outcome, ...withMessage(outcome, outcomes[0]!.message, limits) } : outcome;
+}
+
+/** A record without tests has no place for the message of a failure but stderr, where a compiler's are, too. */
+function withMessage(
+  { stderr, stderr_truncated }: ExecutionOutcome,
+  message: string | null,
+  { stderr_bytes }: RunLimits,
+): Pick<ExecutionOutcome, 'stderr' | 'stderr_truncated'> {
+  const line = message?.replace(/\n?$/, '\n') ?? '';
+  const all = Buffer.concat([Buffer.from(line), stderr]);
+  return {
+    stderr: all.subarray(0, stderr_bytes),
+    stderr_truncated: stderr_truncated || all.length > stderr_bytes,
+  };
 }

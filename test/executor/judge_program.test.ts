@@ -88,6 +88,21 @@ t.test('a checker that fails is named, and is not the fault of the program', asy
   }
 });
 
+t.test('without tests, the message of a failure is the beginning of stderr', async (t) => {
+  const program = `import sys; print('of the program', file=sys.stderr)`;
+  const without = (more: Partial<Judging>, limits = {}) =>
+    run('python', program, { judging: judging(more), limits });
+  const ended = await without({ checker: exits(0) });
+  t.match(ended, { verdict: 'IE', stderr_truncated: false, judged: { tests: null } });
+  t.equal(ended.stderr, 'the checker exited with 0: right is 42 and wrong is 43\nof the program\n');
+  const rejected = await without({ interactor: aJudge('cpp', 'int main() { return x; }') });
+  t.match(rejected, { verdict: 'IE', judged: { tests: null } });
+  t.match(rejected.stderr, /^the interactor does not compile:\n[\s\S]*‘x’ was not declared/);
+  t.match(await without({ checker: exits(43) }), { verdict: 'WA', stderr: 'of the program\n' });
+  const with_tests = await judged(program, { checker: exits(0) });
+  t.match(with_tests, { verdict: 'IE', stderr: 'of the program\n' });
+});
+
 t.test('a compiled checker of several files is compiled once', async (t) => {
   const checker = aJudge('cpp', '#include "codes.h"\nint main() { return right(); }', {
     source: 'check.cpp',
