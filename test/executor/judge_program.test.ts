@@ -2,13 +2,16 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { DEFAULT_BOUNDS, DEFAULT_POLICY } from '../../src/domain/limits.ts';
+import { DEFAULT_BOUNDS, DEFAULT_POLICY, type LimitOverrides } from '../../src/domain/limits.ts';
+import { Judge, type JudgeParts } from '../../src/executor/judge_program.ts';
+import type { Program } from '../../src/executor/program.ts';
 import type { JudgeProgram, Judging } from '../../src/judging/judging.ts';
+import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { anExecutor, PLAIN, text } from './an_executor.ts';
 import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
 
 const store = contentStore();
-const { run, cache } = await anExecutor(t, {
+const { run, cache, sandbox } = await anExecutor(t, {
   languages: ['python', 'cpp'],
   switches: PLAIN,
   fetch: store.fetch,
@@ -101,6 +104,32 @@ t.test('without tests, the message of a failure is the beginning of stderr', asy
   t.match(await without({ checker: exits(43) }), { verdict: 'WA', stderr: 'of the program\n' });
   const with_tests = await judged(program, { checker: exits(0) });
   t.match(with_tests, { verdict: 'IE', stderr: 'of the program\n' });
+});
+
+t.test('a checker with more CPU time has more elapsed time', async (t) => {
+  const times = (limits: LimitOverrides | null, most_s: { cpu: number; wall: number }) => {
+    const bounds = {
+      ...DEFAULT_BOUNDS,
+      cpu_time_ms: { min: 1, max: most_s.cpu * 1000 },
+      wall_time_ms: { min: 1, max: most_s.wall * 1000 },
+    };
+    const parts = { policy: { ...DEFAULT_POLICY, bounds }, sandbox };
+    const needs = LANGUAGES.find(({ name }) => name === 'python')!.needs;
+    const program = { paths: [], installed: { language: { needs } } } as unknown as Program;
+    const order = { ...exits(42), limits };
+    const judge = new Judge(parts as JudgeParts, program, order, 'checker', 1);
+    const nothing = { bytes: Buffer.alloc(0) };
+    const pass = { input: nothing, answer: null, output: null, args: [], left: [] };
+    const { cpu_ms, wall_ms } = judge.runOn(pass).limits;
+    return [cpu_ms / 1000, wall_ms / 1000];
+  };
+  const most = { cpu: 60, wall: 300 };
+  t.strictSame(times(null, most), [15, 30]);
+  t.strictSame(times({ cpu_time_ms: 1_000 }, most), [1, 30]);
+  t.strictSame(times({ cpu_time_ms: 40_000 }, most), [40, 80]);
+  t.strictSame(times({ cpu_time_ms: 40_000 }, { cpu: 60, wall: 70 }), [40, 70]);
+  t.strictSame(times({ cpu_time_ms: 40_000 }, { cpu: 20, wall: 300 }), [20, 40]);
+  t.strictSame(times({ cpu_time_ms: 40_000, wall_time_ms: 5_000 }, most), [40, 5]);
 });
 
 t.test('a compiled checker of several files is compiled once', async (t) => {
