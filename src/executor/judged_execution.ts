@@ -15,7 +15,7 @@ import { judge as judgeRun } from '../domain/verdict.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import { groupTree } from '../judging/groups.ts';
 import type { JudgedTest, Judging } from '../judging/judging.ts';
-import { notRun, type TestOutcome, type TestPlace, withTextsBounded } from '../judging/outcome.ts';
+import { notRun, type TestOutcome, type TestPlace, textsBounder } from '../judging/outcome.ts';
 import { scoreOf } from '../judging/score.ts';
 import { needs } from '../judging/stopping.ts';
 import { summarise } from '../judging/summary.ts';
@@ -99,6 +99,7 @@ async function runTests(
   const { judging } = order;
   const root = groupTree(judging.groups, tests);
   const limits = tests.map((test) => limitsOf(parts, program, order, test));
+  const bounded = textsBounder();
   let shown: TestRun | null = null;
   await runInTurn(
     {
@@ -117,7 +118,7 @@ async function runTests(
         return outOfTime({ place, limits: limits[index]!, tests_wall_ms: parts.tests_wall_ms });
       },
       count_result(index, run) {
-        outcomes[index] = run.outcome;
+        outcomes[index] = bounded(run.outcome);
         if (shown === null || shown.outcome.verdict === 'AC') shown = run;
       },
     },
@@ -251,7 +252,7 @@ function judged(
     limits,
     measures: { cpu_time_us, wall_time_us, memory_peak_bytes },
     judged: {
-      tests: judging.tests && withTextsBounded(outcomes),
+      tests: judging.tests && outcomes,
       // Also where the checker failed on a test that does not count: the submission is not judged.
       score: verdict === 'IE' ? null : score,
       files: judging.outputs.length === 0 ? null : (shown?.files ?? []),

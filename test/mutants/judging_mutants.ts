@@ -144,6 +144,11 @@ export const judgingMutants: readonly Mutant[] = [
     'src/judging/outcome.ts',
     'test/judging/outcome.test.ts',
     ['texts of all tests are bounded', '    if (size <= left) {', '    if (size >= 0) {'],
+    [
+      'the test that decides keeps its texts',
+      "if (!is_decided && verdict !== 'AC') {",
+      'if (false) {',
+    ],
     ['what is cut is flagged', 'stdout_truncated || stdout.length > 0', 'stdout_truncated'],
     [
       'a checker decides about AC alone',
