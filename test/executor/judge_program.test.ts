@@ -185,6 +185,17 @@ sys.exit(CODE)`;
   }
 });
 
+t.test('an uncaught exception is a failure by icpc, and says wrong by testlib', async (t) => {
+  for (const [protocol, verdict] of [
+    ['icpc', 'IE'],
+    ['testlib', 'WA'],
+  ] as const) {
+    const checker = python('raise KeyError("oops")', { protocol });
+    const outcome = await judged(ECHO, { checker });
+    t.match(outcome, { verdict, tests: [{ verdict, message: /oops/ }] });
+  }
+});
+
 t.test('points of a checker are those of the test', async (t) => {
   const groups = [group('all', { accept_score: 10 })];
   const scored: Partial<Judging> = { scoring: 'score', groups };

@@ -75,7 +75,7 @@ export function judgingEntries(rules: { languages: readonly string[]; bounds: Re
       files: optional(filesSchema()),
       protocol: described(
         protocol,
-        'icpc: exit code 42 is right and 43 is wrong. testlib: 0 is right, 1 and 2 are wrong, 7 gives points.',
+        'icpc: exit code 42 is right and 43 is wrong. testlib: 0 is right, 1 and 2 are wrong, 7 gives points. An uncaught exception of Python, Java or JavaScript exits with 1, which is wrong by testlib: use icpc in these languages, or catch exceptions and exit with 3.',
       ),
     });
   return {
