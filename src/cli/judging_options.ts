@@ -1,6 +1,6 @@
 /** The options of the commands that judge a program on a problem package. */
 import type { SubmissionRequest } from '../client/client.ts';
-import { pathProblem } from '../judging/paths.ts';
+import { leftFileProblem, pathProblem } from '../judging/paths.ts';
 import { type Context, type Option, UsageError } from './command.ts';
 
 export const JUDGING_OPTIONS: Readonly<Record<string, Option>> = {
@@ -19,9 +19,9 @@ export function judgingOptions({ options }: Context): JudgingOptions {
     const value = options[name];
     return typeof value === 'string' ? value : undefined;
   };
-  const path = (name: string) => {
+  const path = (name: string, problemOf: (path: string) => string | null) => {
     const value = text(name);
-    const problem = value === undefined ? null : pathProblem(value);
+    const problem = value === undefined ? null : problemOf(value);
     if (problem !== null) throw new UsageError(`--${name} ${value}: ${problem}`);
     return value;
   };
@@ -29,7 +29,10 @@ export function judgingOptions({ options }: Context): JudgingOptions {
   if (seconds !== undefined && !(Number(seconds) > 0 && Number.isFinite(Number(seconds)))) {
     throw new UsageError(`--time-limit ${seconds}: must be a number of seconds above 0`);
   }
-  const [stdin_file, stdout_file] = [path('stdin-file'), path('stdout-file')];
+  const [stdin_file, stdout_file] = [
+    path('stdin-file', pathProblem),
+    path('stdout-file', leftFileProblem),
+  ];
   return {
     time_limit: seconds === undefined ? null : Number(seconds),
     named: {

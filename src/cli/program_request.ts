@@ -44,6 +44,7 @@ export async function requestOfPath(
   const canonical = language && (CANONICAL_NAMES.get(language) ?? language);
   const program = await readProgram(filesOfFolder(root), contents, bounds, {
     language: canonical ?? null,
+    for_request: true,
   });
   const bytes = new Map<string, Uint8Array>();
   for (const { sha256 } of contents.files()) {

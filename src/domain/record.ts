@@ -117,7 +117,7 @@ const FIELDS = {
   ),
   stderr: atEnd(
     v.string(),
-    'As stdout; with verdict CE the messages of the compiler.',
+    'As stdout; with verdict CE the messages of the compiler. Without tests, it begins with the message of a checker or an interactor that failed (verdict IE).',
     '',
     (row, text) => row.stderr && text(row.stderr),
   ),

@@ -147,9 +147,10 @@ export class ContentCache {
   async load(): Promise<void> {
     const { folder, now } = this.#at;
     const names = (await readdir(folder)).filter((name) => name.startsWith(CONTENT_PREFIX));
-    const found = await Promise.all(
-      names.map(async (name) => ({ name, state: await lstat(this.#pathOf(name)) })),
+    const stats = await Promise.all(
+      names.map(async (name) => ({ name, state: await statOf(this.#pathOf(name)) })),
     );
+    const found = stats.flatMap(({ name, state }) => (state === null ? [] : [{ name, state }]));
     for (const { name, state } of found.sort((a, b) => a.state.mtimeMs - b.state.mtimeMs)) {
       const age_ms = now() - state.mtimeMs;
       if (age_ms > (KEY.test(name) ? UNUSED_AGE_MS : UNFINISHED_AGE_MS)) await this.#remove(name);
@@ -265,6 +266,16 @@ export class ContentCache {
 
   #pathOf(name: string): string {
     return join(this.#at.folder, name);
+  }
+}
+
+/** Null: another process has removed it. */
+async function statOf(path: string): Promise<Stats | null> {
+  try {
+    return await lstat(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
   }
 }
 

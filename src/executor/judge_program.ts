@@ -13,6 +13,7 @@ import {
   type LimitPolicy,
   limitsFor,
   type RunLimits,
+  type RuntimeNeeds,
 } from '../domain/limits.ts';
 import { judge as judgeRun, type RuntimeMemory } from '../domain/verdict.ts';
 import {
@@ -35,10 +36,19 @@ const MiB = 1024 * 1024;
 /** Of a checker that names none. An operator's bounds apply. */
 const JUDGE_LIMITS: LimitOverrides = {
   cpu_time_ms: 15_000,
-  wall_time_ms: 30_000,
   memory_bytes: 512 * MiB,
   output_bytes: 4 * MiB,
 };
+
+/** Twice its CPU time if that is more. */
+const JUDGE_WALL_MS = 30_000;
+
+function judgeLimits(needs: RuntimeNeeds, own: LimitOverrides | null, policy: LimitPolicy) {
+  const asked = { ...JUDGE_LIMITS, ...own };
+  const { cpu_ms } = limitsFor(needs, asked, policy);
+  const wall_time_ms = Math.max(JUDGE_WALL_MS, 2 * cpu_ms);
+  return limitsFor(needs, { wall_time_ms, ...asked }, policy);
+}
 
 /** What it may leave in its folder. The input of a next pass is among it. */
 const FEEDBACK_BYTES = 1 * MiB;
@@ -69,7 +79,7 @@ export type JudgedPass = {
   left: readonly LeftFile[];
 };
 
-type JudgeParts = ProgramParts & { policy: LimitPolicy };
+export type JudgeParts = ProgramParts & { policy: LimitPolicy };
 
 /** Null where the judging has neither. Its sources are read; it is not compiled yet. */
 export async function judgeOf(
@@ -128,7 +138,7 @@ export class Judge {
     this.#passes = passes;
     this.#folder = unusedName('.judging', program.paths);
     const { needs } = program.installed.language;
-    this.#limits = limitsFor(needs, { ...JUDGE_LIMITS, ...order.limits }, policy);
+    this.#limits = judgeLimits(needs, order.limits, policy);
   }
 
   /** Null, or the message that it cannot judge. */
@@ -186,13 +196,19 @@ export class Judge {
       .map(({ path, bytes }) => ({ path: path.slice(start.length), bytes }));
   }
 
-  endOf(report: RunReport, scoring: CheckerRun['scoring'], passes_left: number | null): CheckerEnd {
+  /** `run` is the one that was sent: an interactor has more time than its own limit. */
+  endOf(
+    report: RunReport,
+    { limits }: Pick<ProgramRun, 'limits'>,
+    scoring: CheckerRun['scoring'],
+    passes_left: number | null,
+  ): CheckerEnd {
     if (report.keep_refused !== undefined)
       return this.failed(`left files that cannot be read: ${report.keep_refused}`);
     const judgement = judgeRun({
       compile: null,
       run: report,
-      limits: this.#limits,
+      limits,
       isWrong: null,
       runtime: SAYS_NOTHING,
       degraded: this.#degraded,

@@ -15,7 +15,7 @@ import { judge as judgeRun } from '../domain/verdict.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import { groupTree } from '../judging/groups.ts';
 import type { JudgedTest, Judging } from '../judging/judging.ts';
-import { notRun, type TestOutcome, type TestPlace, withTextsBounded } from '../judging/outcome.ts';
+import { notRun, type TestOutcome, type TestPlace, textsBounder } from '../judging/outcome.ts';
 import { scoreOf } from '../judging/score.ts';
 import { needs } from '../judging/stopping.ts';
 import { summarise } from '../judging/summary.ts';
@@ -99,6 +99,7 @@ async function runTests(
   const { judging } = order;
   const root = groupTree(judging.groups, tests);
   const limits = tests.map((test) => limitsOf(parts, program, order, test));
+  const bounded = textsBounder();
   let shown: TestRun | null = null;
   await runInTurn(
     {
@@ -117,7 +118,7 @@ async function runTests(
         return outOfTime({ place, limits: limits[index]!, tests_wall_ms: parts.tests_wall_ms });
       },
       count_result(index, run) {
-        outcomes[index] = run.outcome;
+        outcomes[index] = bounded(run.outcome);
         if (shown === null || shown.outcome.verdict === 'AC') shown = run;
       },
     },
@@ -243,14 +244,15 @@ function judged(
   }
   const { verdict, exit_code, signal, limit_exceeded, ...rest } = summary;
   const { cpu_time_us, wall_time_us, memory_peak_bytes } = rest;
-  return outcomeOf(parts.sandbox.isolation, {
+  const limits = shown?.limits ?? limitsOf(parts, program, order, null);
+  const outcome = outcomeOf(parts.sandbox.isolation, {
     program,
     judgement: { verdict, exit_code, signal, limit_exceeded },
     run: shown?.report ?? null,
-    limits: shown?.limits ?? limitsOf(parts, program, order, null),
+    limits,
     measures: { cpu_time_us, wall_time_us, memory_peak_bytes },
     judged: {
-      tests: judging.tests && withTextsBounded(outcomes),
+      tests: judging.tests && outcomes,
       // Also where the checker failed on a test that does not count: the submission is not judged.
       score: verdict === 'IE' ? null : score,
       files: judging.outputs.length === 0 ? null : (shown?.files ?? []),
@@ -258,4 +260,20 @@ function judged(
     },
     judge: judge?.program ?? null,
   });
+  const is_lost = judging.tests === null && verdict === 'IE';
+  return is_lost ? { ...outcome, ...withMessage(outcome, outcomes[0]!.message, limits) } : outcome;
+}
+
+/** A record without tests has no place for the message of a failure but stderr, where a compiler's are, too. */
+function withMessage(
+  { stderr, stderr_truncated }: ExecutionOutcome,
+  message: string | null,
+  { stderr_bytes }: RunLimits,
+): Pick<ExecutionOutcome, 'stderr' | 'stderr_truncated'> {
+  const line = message?.replace(/\n?$/, '\n') ?? '';
+  const all = Buffer.concat([Buffer.from(line), stderr]);
+  return {
+    stderr: all.subarray(0, stderr_bytes),
+    stderr_truncated: stderr_truncated || all.length > stderr_bytes,
+  };
 }

@@ -74,7 +74,7 @@ export async function runTest(order: TestOrder): Promise<TestRun> {
       const needed_ms = Math.min(spent_ms + order.limits.wall_ms, all_left_ms);
       least_left_ms = Math.max(least_left_ms, needed_ms);
       if (so_far !== null && left_ms <= 0) {
-        const outcome = { ...so_far.outcome, ...timeSpent(order) };
+        const outcome = { ...so_far.outcome, ...timeSpent(order, so_far.outcome.message) };
         return { ...so_far, outcome, least_left_ms };
       }
       const wall_ms = Math.min(order.limits.wall_ms, Math.max(Math.floor(left_ms), LEAST_WALL_MS));
@@ -82,8 +82,8 @@ export async function runTest(order: TestOrder): Promise<TestRun> {
       const ran = await runPass(shortened, contents, { pass, input, left });
       const { limit_exceeded } = ran.run.outcome;
       if (wall_ms < order.limits.wall_ms && limit_exceeded === 'wall_time') {
-        const { message } = timeSpent(order);
-        ran.run.outcome = { ...ran.run.outcome, message };
+        const { outcome } = ran.run;
+        ran.run.outcome = { ...outcome, message: timeLine(order, outcome.message) };
       }
       so_far = so_far === null ? ran.run : together(so_far, ran.run);
       if (ran.next === null) return { ...so_far, least_left_ms };
@@ -103,15 +103,23 @@ export async function runTest(order: TestOrder): Promise<TestRun> {
 const LEAST_WALL_MS = 10;
 
 type Why = Pick<TestOutcome, 'verdict' | 'limit_exceeded' | 'message'>;
+type NoEnd = Why & Pick<TestOutcome, 'exit_code' | 'signal'>;
 
 /** The outcome of a test that is not run because the time of all tests is spent. */
 export function outOfTime(order: NotStarted & { tests_wall_ms: number }): TestRun {
   return notStarted(order, timeSpent(order));
 }
 
-function timeSpent({ tests_wall_ms }: Pick<TestOrder, 'tests_wall_ms'>): Why {
-  const message = `all tests together have ${spellTime(tests_wall_ms, ' ')} of elapsed time`;
-  return { verdict: 'TLE', limit_exceeded: 'wall_time', message };
+/** No program was ended, so there is no end to show. */
+function timeSpent(order: Pick<TestOrder, 'tests_wall_ms'>, said: string | null = null): NoEnd {
+  const none = { exit_code: null, signal: null };
+  return { verdict: 'TLE', limit_exceeded: 'wall_time', ...none, message: timeLine(order, said) };
+}
+
+/** What a checker or an interactor said comes behind it. */
+function timeLine({ tests_wall_ms }: Pick<TestOrder, 'tests_wall_ms'>, said: string | null) {
+  const line = `all tests together have ${spellTime(tests_wall_ms, ' ')} of elapsed time`;
+  return said ? `${line}\n${said}` : line;
 }
 
 /** A request to the launcher has room for this much, besides the program's files. */
@@ -286,7 +294,7 @@ async function checked(
     const end = judge.notSent(error);
     return { ...ran, judged: { end, program_ended_first: null }, judge_report: null };
   }
-  const end = judge.endOf(judge_report, scoringOf(order), passesLeft(order, pass));
+  const end = judge.endOf(judge_report, checker_run, scoringOf(order), passesLeft(order, pass));
   const judged = { end, program_ended_first: null };
   return { ...ran, judged, judge_report, after_us: judge_report.wall_us };
 }
@@ -306,7 +314,7 @@ async function talked(
     throw new NoPair(judge.notSent(error).message);
   });
   const { program: report, interactor: judge_report, program_ended_first } = pair;
-  const end = judge.endOf(judge_report, scoringOf(order), passesLeft(order, pass));
+  const end = judge.endOf(judge_report, interactor_run, scoringOf(order), passesLeft(order, pass));
   return {
     report,
     output: report.stdout,

@@ -18,7 +18,7 @@ export type JudgedGroup = {
    * depend on that.
    */
   accepted_if?: 'all' | 'any' | 'always';
-  /** Neither its score nor whether it is accepted counts in the group around it. */
+  /** Neither its score nor whether it is accepted counts in the group around it, and it never breaks that. */
   unscored?: true;
   /** The scores that the group may have; null where there is no bound. One outside them is a mistake in the set. */
   range?: readonly [least: number | null, most: number | null];
@@ -74,6 +74,10 @@ export function groupTree(
   });
   const [only, ...others] = top.children;
   return typeof only === 'object' && others.length === 0 ? only : top;
+}
+
+export function isUnscored(node: GroupNode | number): boolean {
+  return typeof node !== 'number' && node.group.unscored === true;
 }
 
 /** The indexes of the tests in a node, in order. */

@@ -91,14 +91,23 @@ export function testOutcome(
   };
 }
 
-/** The texts of all tests together: as much as the tests of a request can have. A set may have thousands of tests. */
+/** The texts of all tests but the one that decides: as much as the tests of a request can have. A set may have thousands. */
 export const ALL_TEXTS_BYTES = 256 * 4 * TEST_OUTPUT_BYTES;
 
-/** The first tests keep their texts, up to the limit. The others lose theirs, and their outputs are flagged. */
-export function withTextsBounded(outcomes: readonly TestOutcome[]): TestOutcome[] {
+/**
+ * Gets the outcomes of tests in order, as they end, so no more is ever held than the record has. The first that is not AC
+ * decides the verdict and is shown: it keeps its texts, whatever was before it. The others keep theirs up to the limit. Then
+ * they lose them, and their outputs are flagged.
+ */
+export function textsBounder(): (outcome: TestOutcome) => TestOutcome {
   let left = ALL_TEXTS_BYTES;
-  return outcomes.map((outcome) => {
-    const { stdout, stderr, message, team_message } = outcome;
+  let is_decided = false;
+  return (outcome) => {
+    const { verdict, stdout, stderr, message, team_message } = outcome;
+    if (!is_decided && verdict !== 'AC') {
+      is_decided = true;
+      return outcome;
+    }
     const texts = Buffer.byteLength(message ?? '') + Buffer.byteLength(team_message ?? '');
     const size = stdout.length + stderr.length + texts;
     if (size <= left) {
@@ -115,7 +124,7 @@ export function withTextsBounded(outcomes: readonly TestOutcome[]): TestOutcome[
       stdout_truncated: outcome.stdout_truncated || stdout.length > 0,
       stderr_truncated: outcome.stderr_truncated || stderr.length > 0,
     };
-  });
+  };
 }
 
 const LIMITS: ReadonlySet<Verdict> = new Set(['TLE', 'MLE', 'OLE']);

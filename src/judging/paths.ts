@@ -28,6 +28,15 @@ export function pathProblem(path: string): string | null {
 /** pathProblem for JSON Schema, without what it has no words for: bytes of UTF-8 and halves of surrogate pairs. */
 const NAME = '(?:[^./\\u0000][^/\\u0000]*|\\.[^./\\u0000][^/\\u0000]*|\\.\\.[^/\\u0000]+)';
 export const PATH_PATTERN = `^${NAME}(?:/${NAME}){0,${PATH_LIMIT_NAMES - 1}}$`;
+/** The problem with the path of the one file that a run is to leave; null if there is none. It is looked for as a pattern. */
+export function leftFileProblem(path: string): string | null {
+  return ANY.test(path) ? 'has a *: it must name one file' : pathProblem(path);
+}
+
+/** What the path of one file that is left must not have. */
+const ANY = /\*/;
+export const ANY_PATTERN = ANY.source;
+
 /** What a pattern of paths must not have. */
 const DEEP = /\*\*/;
 export const DEEP_PATTERN = DEEP.source;

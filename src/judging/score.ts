@@ -10,7 +10,7 @@
  * `graderFromFlags` reads the flags of the legacy format's default grader. In 2023-07, a `pass-fail` group of M points is a
  * `min` whose tests score M each, and a group's tests share its points (the reader of packages divides them).
  */
-import { type GroupNode, groupTree, type JudgedGroup } from './groups.ts';
+import { type GroupNode, groupTree, isUnscored, type JudgedGroup } from './groups.ts';
 import type { TestOutcome } from './outcome.ts';
 
 export type Score = {
@@ -73,8 +73,8 @@ function groupResult(
       typeof child === 'number'
         ? testResult(group, outcomes[child]!, results)
         : groupResult(child, outcomes, results);
-    if (result === null) continue;
-    if (typeof child === 'number' || !child.group.unscored) parts.push(result);
+    if (result === null || isUnscored(child)) continue;
+    parts.push(result);
     if (group.on_reject === 'break' && !result.accepted) break;
   }
   if (parts.length === 0) return null;

@@ -3,9 +3,10 @@
  * group around it has `on_reject: break` and something before it in that group was rejected; a set without groups is one
  * such group. So whether a test is needed depends only on tests before it, and a test that another slot ran ahead of its
  * turn is dropped if it turns out to be skipped: the record is the same as if one slot had run them all in order.
+ * An unscored group neither breaks the group around it nor decides whether that is accepted, as in score.ts.
  */
 import type { Verdict } from '../domain/verdicts.ts';
-import { type GroupNode, testsIn } from './groups.ts';
+import { type GroupNode, isUnscored, testsIn } from './groups.ts';
 
 /** `open`: it depends on a test that has not ended yet. */
 export type Need = 'run' | 'open' | 'skip';
@@ -26,9 +27,11 @@ export function needs(
   if (stop === 'never') return found;
   const results = new Map<string, Result>();
 
-  const visit = (node: GroupNode | number, need: Need): Result => {
+  /** Null for a group in which nothing counts. */
+  const visit = (node: GroupNode | number, need: Need): Result | null => {
     const result = typeof node === 'number' ? visitTest(node, need) : visitGroup(node, need);
-    results.set(typeof node === 'number' ? tests[node]!.name : node.group.name, result);
+    if (result !== null)
+      results.set(typeof node === 'number' ? tests[node]!.name : node.group.name, result);
     return result;
   };
   const visitTest = (index: number, need: Need): Result => {
@@ -37,7 +40,7 @@ export function needs(
     if (verdict === null) return 'open';
     return verdict === 'AC' ? 'accepted' : 'rejected';
   };
-  const visitGroup = ({ group, children }: GroupNode, need: Need): Result => {
+  const visitGroup = ({ group, children }: GroupNode, need: Need): Result | null => {
     const required = (group.require_pass ?? []).map((name) => results.get(name) ?? 'rejected');
     let here = after(need, required);
     const part_results: Result[] = [];
@@ -47,12 +50,14 @@ export function needs(
         continue;
       }
       const result = visit(child, here);
+      if (result === null || isUnscored(child)) continue;
       // An accepted test that may still be dropped makes nothing accepted.
       part_results.push(here === 'open' && result === 'accepted' ? 'open' : result);
       if (group.on_reject === 'break') here = after(here, [result]);
     }
-    if (part_results.length === 0) return 'rejected';
+    if (required.includes('rejected')) return 'rejected';
     if (required.includes('open')) return 'open';
+    if (part_results.length === 0) return null;
     return resultOf(group.accepted_if ?? 'all', part_results);
   };
   visit(root, 'run');

@@ -187,6 +187,11 @@ t.test('mistakes are one line', async (t) => {
       2,
       /^--time-limit Inf.*must/,
     ],
+    [
+      ['judge', program, '--package', sum, '--stdout-file', '*.out'],
+      2,
+      /^--stdout-file \*\.out: has a/,
+    ],
     [['judge', program, '--package', sum, '--time-limit', '999'], 125, /limits\.cpu_time/],
     [['problem', 'check', join(sum, 'data', 'sample')], 1, /it has no submissions$/],
   ];

@@ -2,7 +2,7 @@
 import { execFileSync, fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import {
+import fs, {
   lstat,
   mkdir,
   mkdtemp,
@@ -13,6 +13,7 @@ import {
   utimes,
   writeFile,
 } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -43,6 +44,29 @@ t.test('a file is fetched once, and held files have the bytes of their hash', as
   (await (await reopen()).hold(file)).release();
   t.equal(store.fetched.length, 1, 'and a restart fetches nothing');
   t.strictSame(cache.size, { files: 1, bytes: 19 });
+});
+
+t.test('a file that another worker removes while this one starts is not there', async (t) => {
+  const { folder, store, cache, reopen } = await aCache(t);
+  for (const text of ['stays', 'goes']) (await cache.hold(store.put(text).file)).release();
+  const gone = await cache.hold(store.put('goes').file);
+  gone.release();
+  const { readdir } = fs;
+  const restore = () => {
+    fs.readdir = readdir;
+    syncBuiltinESMExports();
+  };
+  t.teardown(restore);
+  fs.readdir = (async (path: string) => {
+    const names = await readdir(path);
+    if (path === folder) await rm(gone.path);
+    return names;
+  }) as typeof readdir;
+  syncBuiltinESMExports();
+  const opened = await reopen();
+  restore();
+  t.strictSame(opened.size, { files: 1, bytes: 5 });
+  t.equal(await readFile((await opened.hold(store.put('goes').file)).path, 'utf8'), 'goes');
 });
 
 t.test('an empty file is a file', async (t) => {

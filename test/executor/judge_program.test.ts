@@ -2,13 +2,16 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { DEFAULT_BOUNDS, DEFAULT_POLICY } from '../../src/domain/limits.ts';
+import { DEFAULT_BOUNDS, DEFAULT_POLICY, type LimitOverrides } from '../../src/domain/limits.ts';
+import { Judge, type JudgeParts } from '../../src/executor/judge_program.ts';
+import type { Program } from '../../src/executor/program.ts';
 import type { JudgeProgram, Judging } from '../../src/judging/judging.ts';
+import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { anExecutor, PLAIN, text } from './an_executor.ts';
 import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
 
 const store = contentStore();
-const { run, cache } = await anExecutor(t, {
+const { run, cache, sandbox } = await anExecutor(t, {
   languages: ['python', 'cpp'],
   switches: PLAIN,
   fetch: store.fetch,
@@ -88,6 +91,47 @@ t.test('a checker that fails is named, and is not the fault of the program', asy
   }
 });
 
+t.test('without tests, the message of a failure is the beginning of stderr', async (t) => {
+  const program = `import sys; print('of the program', file=sys.stderr)`;
+  const without = (more: Partial<Judging>, limits = {}) =>
+    run('python', program, { judging: judging(more), limits });
+  const ended = await without({ checker: exits(0) });
+  t.match(ended, { verdict: 'IE', stderr_truncated: false, judged: { tests: null } });
+  t.equal(ended.stderr, 'the checker exited with 0: right is 42 and wrong is 43\nof the program\n');
+  const rejected = await without({ interactor: aJudge('cpp', 'int main() { return x; }') });
+  t.match(rejected, { verdict: 'IE', judged: { tests: null } });
+  t.match(rejected.stderr, /^the interactor does not compile:\n[\s\S]*‘x’ was not declared/);
+  t.match(await without({ checker: exits(43) }), { verdict: 'WA', stderr: 'of the program\n' });
+  const with_tests = await judged(program, { checker: exits(0) });
+  t.match(with_tests, { verdict: 'IE', stderr: 'of the program\n' });
+});
+
+t.test('a checker with more CPU time has more elapsed time', async (t) => {
+  const times = (limits: LimitOverrides | null, most_s: { cpu: number; wall: number }) => {
+    const bounds = {
+      ...DEFAULT_BOUNDS,
+      cpu_time_ms: { min: 1, max: most_s.cpu * 1000 },
+      wall_time_ms: { min: 1, max: most_s.wall * 1000 },
+    };
+    const parts = { policy: { ...DEFAULT_POLICY, bounds }, sandbox };
+    const needs = LANGUAGES.find(({ name }) => name === 'python')!.needs;
+    const program = { paths: [], installed: { language: { needs } } } as unknown as Program;
+    const order = { ...exits(42), limits };
+    const judge = new Judge(parts as JudgeParts, program, order, 'checker', 1);
+    const nothing = { bytes: Buffer.alloc(0) };
+    const pass = { input: nothing, answer: null, output: null, args: [], left: [] };
+    const { cpu_ms, wall_ms } = judge.runOn(pass).limits;
+    return [cpu_ms / 1000, wall_ms / 1000];
+  };
+  const most = { cpu: 60, wall: 300 };
+  t.strictSame(times(null, most), [15, 30]);
+  t.strictSame(times({ cpu_time_ms: 1_000 }, most), [1, 30]);
+  t.strictSame(times({ cpu_time_ms: 40_000 }, most), [40, 80]);
+  t.strictSame(times({ cpu_time_ms: 40_000 }, { cpu: 60, wall: 70 }), [40, 70]);
+  t.strictSame(times({ cpu_time_ms: 40_000 }, { cpu: 20, wall: 300 }), [20, 40]);
+  t.strictSame(times({ cpu_time_ms: 40_000, wall_time_ms: 5_000 }, most), [40, 5]);
+});
+
 t.test('a compiled checker of several files is compiled once', async (t) => {
   const checker = aJudge('cpp', '#include "codes.h"\nint main() { return right(); }', {
     source: 'check.cpp',
@@ -138,6 +182,17 @@ sys.exit(CODE)`;
     const tests = [aTest('input', 'answer', { judge_args: ['more'] })];
     const outcome = await judged(ECHO, { checker, tests });
     t.match(outcome, { verdict, tests: [{ verdict, message: /a message\n$/ }] }, exit_code);
+  }
+});
+
+t.test('an uncaught exception is a failure by icpc, and says wrong by testlib', async (t) => {
+  for (const [protocol, verdict] of [
+    ['icpc', 'IE'],
+    ['testlib', 'WA'],
+  ] as const) {
+    const checker = python('raise KeyError("oops")', { protocol });
+    const outcome = await judged(ECHO, { checker });
+    t.match(outcome, { verdict, tests: [{ verdict, message: /oops/ }] });
   }
 });
 
@@ -256,6 +311,21 @@ t.test('a silent program is charged, also if its interactor hangs', async (t) =>
     limit_exceeded: 'wall_time',
     tests: [{ verdict: 'TLE', message: /^the interactor exceeded its limit of wall_time/ }],
   });
+});
+
+t.test('an interactor that ends by itself is judged by the time that it was given', async (t) => {
+  const limits = { wall_time_ms: 200 };
+  for (const [code, verdict] of [
+    [43, 'WA'],
+    [42, 'AC'],
+  ] as const) {
+    const interactor = python(`import time; time.sleep(0.4); raise SystemExit(${code})`, {
+      limits,
+    });
+    const tests = [aTest('', null)];
+    const outcome = await judged('', { interactor, tests, limits: { wall_time_ms: 30_000 } });
+    t.match(outcome, { verdict, tests: [{ verdict, message: '' }] });
+  }
 });
 
 t.test('a judge that is too large to be sent is an IE that names it', async (t) => {

@@ -3,13 +3,13 @@ import t from 'tap';
 import type { Judge } from '../../src/executor/judge_program.ts';
 import type { Program } from '../../src/executor/program.ts';
 import type { RunReport } from '../../src/executor/sandbox.ts';
-import { runTest, type TestOrder } from '../../src/executor/test_run.ts';
+import { outOfTime, runTest, type TestOrder } from '../../src/executor/test_run.ts';
 import { aTest, judging } from './judgings.ts';
 
 const WALL_MS = 1000;
 
 /** A pass takes 400 ms and asks for another one. Before pass n, `left_ms[n]` is left for all tests, or the last of these. */
-async function endless(left_ms: readonly number[]) {
+async function endlessRun(left_ms: readonly number[], message = '') {
   const walls: number[] = [];
   let asked = 0;
   const report = (wall_us: number): RunReport => ({
@@ -25,7 +25,7 @@ async function endless(left_ms: readonly number[]) {
       return report(300_000);
     },
   };
-  const end = { kind: 'right', message: '', team_message: '', points: null, next_pass: true };
+  const end = { kind: 'right', message, team_message: '', points: null, next_pass: true };
   const judge = {
     role: 'checker',
     runOn: () => ({}),
@@ -48,6 +48,11 @@ async function endless(left_ms: readonly number[]) {
     tests_wall_ms: 9000,
     signal: new AbortController().signal,
   });
+  return { walls, run };
+}
+
+async function endless(left_ms: readonly number[]) {
+  const { walls, run } = await endlessRun(left_ms);
   const { outcome, spent_us, least_left_ms } = run;
   return { walls, verdict: outcome.verdict, spent_ms: spent_us / 1000, least_left_ms };
 }
@@ -70,4 +75,15 @@ t.test('what is left may fall before each pass', async (t) => {
   });
   const { least_left_ms } = await endless([1200, 1100, 1000]);
   t.equal(least_left_ms, 1100, 'its second pass had more than there would be in its turn');
+});
+
+t.test('a test without the time for a pass ends as one without the time to begin', async (t) => {
+  const line = 'all tests together have 9 s of elapsed time';
+  const none = { verdict: 'TLE', limit_exceeded: 'wall_time', exit_code: null, signal: null };
+  const place = { n: 1, name: '', group: '' };
+  const limits = {} as TestOrder['limits'];
+  t.match(outOfTime({ place, limits, tests_wall_ms: 9000 }).outcome, { ...none, message: line });
+  const outcomeOf = async (said: string) => (await endlessRun([400], said)).run.outcome;
+  t.match(await outcomeOf(''), { ...none, message: line });
+  t.match(await outcomeOf('so far so good'), { ...none, message: `${line}\nso far so good` });
 });

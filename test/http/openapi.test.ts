@@ -96,6 +96,7 @@ t.test('its examples', async (t) => {
         (path) => ({ files: [file(path)] }),
       ),
       { outputs: ['*', 'a*b*', '*/*'] },
+      { stdin_file: 'a*', files: [file('b*')] },
       { ...webhook, stop: null },
     ];
     const wrong: object[] = [
@@ -128,6 +129,7 @@ t.test('its examples', async (t) => {
         (path) => [{ files: [file(path)] }, { stdin_file: path }, { outputs: [path] }],
       ),
       { outputs: ['a**'] },
+      { stdout_file: 'a*' },
       ...['A', 'AAAA=', 'A===', 'AA-_', 'AAAA\n'].map((stdin_base64) => ({ stdin_base64 })),
       ...['', 'a\n', '\u0085'].map((name) => ({ tests: [{ name }] })),
     ];

@@ -113,6 +113,39 @@ t.test('a program that cannot be run says why, and the others are read', async (
   t.equal(one(read, 'accepted/b.py')?.why_not, null);
 });
 
+t.test('a main source that is deeper is not moved away from what is beside it', async (t) => {
+  const hint = 'accepted/e:\n  language: python3\n  entrypoint: src/go.py\n';
+  const read = await readWithSubmissions(t, {
+    ...NEW,
+    'submissions/submissions.yaml': hint,
+    'submissions/accepted/a/src/main.py': 'import words',
+    'submissions/accepted/a/src/words.py': '',
+    'submissions/accepted/b/src/b.cpp': '',
+    'submissions/accepted/b/b.h': '',
+    'submissions/accepted/c/src/c.py': '',
+    'submissions/accepted/d/d.py': '',
+    'submissions/accepted/d/src/main.py': '',
+    'submissions/accepted/e/src/go.py': '',
+    'submissions/accepted/e/README': '',
+  });
+  const why = (source: string) => new RegExp(`its main source ${source} is in a folder below it`);
+  t.match(one(read, 'accepted/a')?.why_not, why('src/main.py'));
+  t.match(one(read, 'accepted/b')?.why_not, why('src/b.cpp'));
+  t.match(one(read, 'accepted/c')?.program, { source: 'src/c.py' }, 'nothing is beside it');
+  t.match(one(read, 'accepted/d')?.program, { source: 'd.py' });
+  t.match(one(read, 'accepted/e')?.why_not, why('src/go.py'));
+});
+
+t.test('with a hint, a source of its language goes before other files', async (t) => {
+  const read = await readWithSubmissions(t, {
+    ...NEW,
+    'submissions/submissions.yaml': 'accepted/a:\n  language: python3\n',
+    'submissions/accepted/a/README': '',
+    'submissions/accepted/a/go.py': '',
+  });
+  t.match(one(read, 'accepted/a')?.program, { source: 'go.py' });
+});
+
 const YAML = `
 wrong_answer:
   permitted: [AC, WA, RTE]

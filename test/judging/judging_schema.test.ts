@@ -228,6 +228,7 @@ t.test('every mistake is a line that names the item', async (t) => {
     [{ stdin_file: 'a/' }, 'stdin_file ends with /'],
     [{ stdin_file: 'main.py' }, 'stdin_file is the same file as the source file'],
     [{ stdin_file: 'a', stdout_file: 'a' }, 'stdout_file is the same file as stdin_file'],
+    [{ stdout_file: 'out/*.txt' }, 'stdout_file has a *: it must name one file'],
     [{ stdout_file: 'a', files: [file('a')] }, 'stdout_file is the same file as files[0].path'],
     [{ stdin_file: 'a', interactor: program() }, 'stdin_file is given together with interactor'],
     [{ stdout_file: 'a', interactor: program() }, 'stdout_file is given together with interactor'],

@@ -9,7 +9,7 @@ import {
   TEST_OUTPUT_BYTES,
   type TestOutcome,
   testOutcome,
-  withTextsBounded,
+  textsBounder,
 } from '../../src/judging/outcome.ts';
 import { summarise } from '../../src/judging/summary.ts';
 
@@ -201,14 +201,21 @@ t.test('where all are AC the last test is shown, and without a run there is noth
   t.equal(summarise([]), null);
 });
 
+const FULL = {
+  stdout: Buffer.alloc(4_096),
+  stderr: Buffer.alloc(4_096),
+  message: 'm'.repeat(4_096),
+  team_message: 't'.repeat(4_096),
+};
+const full = (n: number, verdict: 'AC' | 'WA') => outcome(n, { ...FULL, verdict });
+
 t.test('texts of all tests together are bounded, and the first tests keep theirs', async (t) => {
-  const full = { verdict: 'WA' as const, stdout: Buffer.alloc(4_096), stderr: Buffer.alloc(4_096) };
-  const texts = { ...full, message: 'm'.repeat(4_096), team_message: 't'.repeat(4_096) };
-  const outcomes = Array.from({ length: 300 }, (_, n) => outcome(n + 1, texts));
+  const outcomes = Array.from({ length: 300 }, (_, n) => full(n + 1, 'AC'));
   t.equal(256 * 4 * 4_096, ALL_TEXTS_BYTES, 'tests of a request are never cut');
-  const bounded = withTextsBounded(outcomes);
+  const short = outcome(301, { verdict: 'AC', stdout: bytes('x') });
+  const bounded = [...outcomes, short].map(textsBounder());
   t.ok(bounded.slice(0, 256).every((each, n) => each === outcomes[n]));
-  for (const each of bounded.slice(256)) {
+  for (const each of bounded.slice(256, 300)) {
     t.match(each, {
       message: '',
       team_message: '',
@@ -217,8 +224,19 @@ t.test('texts of all tests together are bounded, and the first tests keep theirs
     });
     t.equal(each.stdout.length + each.stderr.length, 0);
   }
-  const short = outcome(301, { verdict: 'AC', stdout: bytes('x') });
-  const last = withTextsBounded([...outcomes, short]).at(-1)!;
+  const last = bounded.at(-1)!;
   t.match(last, { stdout: { length: 0 }, stdout_truncated: true, stderr_truncated: false });
   t.match(last, { message: null, verdict: 'AC' });
+});
+
+t.test('the test that decides keeps its texts, whatever was before it', async (t) => {
+  const outcomes = Array.from({ length: 300 }, (_, n) => full(n + 1, 'AC'));
+  outcomes[280] = full(281, 'WA');
+  outcomes[290] = full(291, 'WA');
+  const bounded = outcomes.map(textsBounder());
+  t.equal(bounded[280], outcomes[280]);
+  t.equal(summarise(bounded)!.stdout.length, 4_096);
+  t.match([bounded[279], bounded[290]], [{ message: '' }, { message: '' }]);
+  const early = [full(1, 'WA'), ...outcomes.slice(1)].map(textsBounder());
+  t.match([early[256]!.message, early[257]!.message], [FULL.message, ''], 'it takes no room');
 });

@@ -1,6 +1,7 @@
 import t from 'tap';
 import {
   folderProblems,
+  leftFileProblem,
   matchesPattern,
   pathProblem,
   patternProblem,
@@ -78,6 +79,9 @@ t.test('files of one folder do not meet each other', async (t) => {
 
 t.test('a pattern is a path with * within its names', async (t) => {
   t.equal(patternProblem('out/*.csv'), null);
+  t.match(leftFileProblem('out/*.csv'), /has a \*/);
+  t.match(leftFileProblem('../a'), /the name \.\./);
+  t.equal(leftFileProblem('out/a.csv'), null);
   t.match(patternProblem('**/a'), /has \*\*/);
   t.match(patternProblem('../*'), /the name \.\./);
   t.match(patternProblem('*/'), /ends with/);

@@ -19,6 +19,19 @@ t.test('limits above those of a service are said', async (t) => {
   t.strictSame((await read(t, newer('limits: {memory: 1024, output: 4}\n'))).notes, []);
 });
 
+t.test('those of a validator are said, too', async (t) => {
+  const limits =
+    'limits: {validation_memory: 2048, validation_output: 64, validation_time: 100, memory: 1}\n';
+  const { set, notes } = await read(t, newer(limits, { 'output_validator/v.py': '' }));
+  t.match(set.checker?.limits, { memory_bytes: 2048 * MiB, cpu_time_ms: 100_000 });
+  t.strictSame(notes, [
+    `problem.yaml: for the validator: limits.memory: a service allows at most 1024 MiB, ${limitOf}`,
+    `problem.yaml: for the validator: limits.output: a service allows at most 4 MiB, ${limitOf}`,
+    `problem.yaml: for the validator: the time limit: a service allows at most 15 s, ${limitOf}`,
+  ]);
+  t.strictSame((await read(t, newer(limits))).notes, [], 'there is none');
+});
+
 t.test('a program may print as much as the largest answer has', async (t) => {
   const withAnswer = (bytes: number, yaml = 'name: a\n') =>
     read(t, legacy(yaml, { ...A_TEST, 'data/secret/1.ans': 'a'.repeat(bytes) }));

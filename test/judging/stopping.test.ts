@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { Verdict } from '../../src/domain/verdicts.ts';
 import { groupTree, type JudgedGroup, testsIn } from '../../src/judging/groups.ts';
+import { scoreOf } from '../../src/judging/score.ts';
 import { type Need, needs } from '../../src/judging/stopping.ts';
 import { dice } from './dice.ts';
 
@@ -75,6 +76,27 @@ t.test('a group that is accepted by its own rule ends nothing around it', async 
   t.equal(needed(breaks, places, ' A '), 'roo', 'the accepted test may still be dropped');
 });
 
+t.test('an unscored group ends nothing, and decides nothing', async (t) => {
+  const groups = (on_reject: 'break' | 'continue') => [
+    group('data', null, { on_reject, accepted_if: 'any' }),
+    group('sample', 'data', { unscored: true }),
+    group('secret', 'data'),
+  ];
+  const places = ['sample', 'sample', 'secret', 'secret'];
+  for (const on_reject of ['break', 'continue'] as const) {
+    t.equal(needed(groups(on_reject), places, '    '), 'roro', on_reject);
+    t.equal(needed(groups(on_reject), places, 'W   '), 'r-ro', on_reject);
+    t.equal(needed(groups(on_reject), places, 'AAW '), 'rrr-', on_reject);
+  }
+  const around = [
+    group('all', null),
+    group('data', 'all', { accepted_if: 'any' }),
+    group('sample', 'data', { unscored: true }),
+  ];
+  t.equal(needed(around, ['sample', 'data', 'all'], 'AW '), 'rr-', 'it accepts nothing');
+  t.equal(needed(around, ['sample', 'sample', 'all'], 'W  '), 'r-r', 'nor is it all that counts');
+});
+
 t.test('a group runs only when what it requires is accepted', async (t) => {
   const groups = [
     group('data', null, { on_reject: 'continue' }),
@@ -106,7 +128,8 @@ function inOrder(groups: JudgedGroup[], places: string[], verdicts: Verdict[]): 
   const tests = places.map((place, index) => ({ group: place, name: `t${index}` }));
   const ran = verdicts.map(() => false);
   const accepted = new Map<string, boolean>();
-  const run = (node: ReturnType<typeof groupTree> | number): boolean => {
+  /** Null: nothing in it counts. */
+  const run = (node: ReturnType<typeof groupTree> | number): boolean | null => {
     if (typeof node === 'number') {
       ran[node] = true;
       accepted.set(`t${node}`, verdicts[node] === 'AC');
@@ -117,9 +140,11 @@ function inOrder(groups: JudgedGroup[], places: string[], verdicts: Verdict[]): 
     const required = require_pass.every((wanted) => accepted.get(wanted) ?? false);
     for (const child of required ? node.children : []) {
       const result = run(child);
+      if (result === null || (typeof child !== 'number' && child.group.unscored)) continue;
       results.push(result);
       if (!result && on_reject === 'break') break;
     }
+    if (required && results.length === 0) return null;
     const result =
       required &&
       (accepted_if === 'always' ||
@@ -144,6 +169,7 @@ t.test('slots that take tests in any order need the tests that one slot runs', a
           on_reject: pick(['break', 'continue']),
           ...(below(2) === 0 && { accepted_if: pick(['all', 'any', 'always'] as const) }),
           ...(below(4) === 0 && { require_pass: [pick(['a', 't0'])] }),
+          ...(below(4) === 0 && { unscored: true as const }),
         }),
       ),
     ];
@@ -164,6 +190,14 @@ t.test('slots that take tests in any order need the tests that one slot runs', a
         const ran = found.map((need) => need === 'run');
         if (ran.includes(false)) skipped++;
         if (`${ran}` !== `${inOrder(groups, places, verdicts)}`) t.fail(title);
+        const scoreBy = (has: (at: number) => boolean) => {
+          const outcomes = tests.map((test, at) => {
+            return { ...test, n: at + 1, score: null, verdict: has(at) ? verdicts[at]! : null };
+          });
+          return scoreOf({ scoring: 'score', groups }, outcomes).score;
+        };
+        const score = scoreBy(() => true);
+        if (score !== scoreBy((at) => ran[at]!)) t.fail(`another score by stop: never: ${title}`);
         break;
       }
       // Whichever slot is free takes a test, also one that is not certain.

@@ -74,6 +74,15 @@ t.test('where the output validator is', async (t) => {
     await found({ 'output_validator/Main.java': 'c', 'output_validator/A.java': '' }, 'new'),
     ['Main.java', 'A.java', 'Main.java'],
   );
+  const source = async (...names: string[]) => {
+    const files = Object.fromEntries(names.map((name) => [`output_validator/${name}`, 'c']));
+    return (await found(files, 'new'))[0];
+  };
+  t.equal(await source('__main__.py', 'main.py'), 'main.py', 'names in their own order');
+  t.equal(await source('lib/a.cpp', 'v.cpp', 'lib/a.h'), 'v.cpp', 'one of the folder itself');
+  t.equal(await source('lib/a.py', 'v.py'), 'v.py');
+  t.equal(await source('lib/main.py', 'v.py'), 'v.py');
+  t.equal(await source('src/v.cpp', 'README'), 'src/v.cpp', 'a validator keeps its folders');
 });
 
 t.test('the legacy version with the default validator does not use the folder', async (t) => {
@@ -144,6 +153,11 @@ t.test('validators', async (t) => {
       'no main file',
       { ...NEW, 'output_validator/a.py': '', 'output_validator/b.py': '' },
       /^output_validator: it has several source files, and none is called main\.py/,
+    ],
+    [
+      'a main file that is deeper',
+      { ...NEW, 'output_validator/a/main.py': '', 'output_validator/b/c.py': '' },
+      /^output_validator: its main source a\/main\.py is in a folder below it; move it into/,
     ],
     [
       'Python 2',

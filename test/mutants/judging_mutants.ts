@@ -144,6 +144,11 @@ export const judgingMutants: readonly Mutant[] = [
     'src/judging/outcome.ts',
     'test/judging/outcome.test.ts',
     ['texts of all tests are bounded', '    if (size <= left) {', '    if (size >= 0) {'],
+    [
+      'the test that decides keeps its texts',
+      "if (!is_decided && verdict !== 'AC') {",
+      'if (false) {',
+    ],
     ['what is cut is flagged', 'stdout_truncated || stdout.length > 0', 'stdout_truncated'],
     [
       'a checker decides about AC alone',
@@ -203,6 +208,12 @@ export const judgingMutants: readonly Mutant[] = [
     ['a group that may not run is open', "    if (required.includes('open')) return 'open';\n", ''],
     ['any is enough', "accepted_if === 'any' && results", "accepted_if === 'all' && results"],
     ['always accepts', "if (accepted_if === 'always') return 'accepted';", ''],
+    ['an unscored group ends nothing', ' || isUnscored(child)', ''],
+    [
+      'a group in which nothing counts ends nothing',
+      'return null;\n    return',
+      "return 'rejected';\n    return",
+    ],
     ['what is open stays open', "return results.includes('open') ? 'open' : need;", 'return need;'],
   ),
   ...inFile(
@@ -239,7 +250,7 @@ export const judgingMutants: readonly Mutant[] = [
       'results.get(name)?.accepted ?? false',
       'results.get(name)?.accepted ?? true',
     ],
-    ['an unscored group does not count', ' || !child.group.unscored', ' || true'],
+    ['an unscored group does not count', ' || isUnscored(child)', ''],
     [
       'a rejected group has its reject_score',
       'group.accepted_if === undefined || accepted',

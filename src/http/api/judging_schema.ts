@@ -6,8 +6,10 @@
 import * as v from 'valibot';
 import { isTolerance } from '../../judging/decimals.ts';
 import {
+  ANY_PATTERN,
   DEEP_PATTERN,
   folderProblems,
+  leftFileProblem,
   type NamedPath,
   PATH_LIMIT_BYTES,
   PATH_LIMIT_NAMES,
@@ -73,7 +75,7 @@ export function judgingEntries(rules: { languages: readonly string[]; bounds: Re
       files: optional(filesSchema()),
       protocol: described(
         protocol,
-        'icpc: exit code 42 is right and 43 is wrong. testlib: 0 is right, 1 and 2 are wrong, 7 gives points.',
+        'icpc: exit code 42 is right and 43 is wrong. testlib: 0 is right, 1 and 2 are wrong, 7 gives points. An uncaught exception of Python, Java or JavaScript exits with 1, which is wrong by testlib: use icpc in these languages, or catch exceptions and exit with 3.',
       ),
     });
   return {
@@ -99,7 +101,7 @@ export function judgingEntries(rules: { languages: readonly string[]; bounds: Re
     stdin_file: optional(
       path('The input is in this file of the work folder, as well as on stdin.'),
     ),
-    stdout_file: optional(path('This file of the work folder is judged, instead of stdout.')),
+    stdout_file: optional(leftFile('This file of the work folder is judged, instead of stdout.')),
     outputs: optional(outputsSchema()),
     transcript: optional(
       described(
@@ -226,18 +228,15 @@ function nestedMessage(issue: v.UnionIssue<v.BaseIssue<unknown>>): string {
   return name ? `${name} ${nested.message}` : COMPARE_FORMS;
 }
 
+const PATH_KEYWORDS = { minLength: 1, maxLength: PATH_LIMIT_BYTES, pattern: PATH_PATTERN };
+
 function outputsSchema() {
   return v.pipe(
     v.array(
       v.pipe(
         v.string('must be a string'),
         problemCheck(patternProblem),
-        v.metadata({
-          minLength: 1,
-          maxLength: PATH_LIMIT_BYTES,
-          pattern: PATH_PATTERN,
-          not: { pattern: DEEP_PATTERN },
-        }),
+        v.metadata({ ...PATH_KEYWORDS, not: { pattern: DEEP_PATTERN } }),
       ),
       'must be a list of patterns',
     ),
@@ -254,11 +253,18 @@ function path(description: string) {
   return v.pipe(
     v.string('must be a string'),
     problemCheck(pathProblem),
+    v.metadata({ description: `${description} ${PATH_RULE}`, ...PATH_KEYWORDS }),
+  );
+}
+
+function leftFile(description: string) {
+  return v.pipe(
+    v.string('must be a string'),
+    problemCheck(leftFileProblem),
     v.metadata({
-      description: `${description} ${PATH_RULE}`,
-      minLength: 1,
-      maxLength: PATH_LIMIT_BYTES,
-      pattern: PATH_PATTERN,
+      description: `${description} ${PATH_RULE} It has no *.`,
+      ...PATH_KEYWORDS,
+      not: { pattern: ANY_PATTERN },
     }),
   );
 }

@@ -103,6 +103,7 @@ async function readOne(
     const program = await readProgram(files, contents, bounds, {
       ...expected.hintsOf(path),
       constants,
+      for_request: true,
     });
     const read = { ...rest, program, why_not: null, verdicts: null };
     if (SELF_EXPLANATORY.test(path)) return read;

@@ -73,6 +73,9 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
   const { contents } = reader;
   await addGroup(set, data, null, { contents, compareBy: comparing(problem, set.compare) });
   noteBounds(problem.limits, reader.note);
+  if (program?.limits !== undefined) {
+    noteBounds(program.limits, (path, note) => reader.note(path, `for the validator: ${note}`));
+  }
   const best_score = largestScore(secret, data, problem);
   const groups_stop = problem.scoring && data.rules === 'testdata.yaml';
   return { set: withRoomForAnswers(set, reader.note), problem, best_score, groups_stop };

@@ -39,7 +39,15 @@ export async function readProgram(
   program: ProgramFiles,
   contents: Contents,
   bounds: PackageBounds,
-  { constants = NO_CONSTANTS, ...hints }: ProgramHints & { constants?: Constants } = {},
+  {
+    constants = NO_CONSTANTS,
+    for_request = false,
+    ...hints
+  }: ProgramHints & {
+    constants?: Constants;
+    /** It is sent as `code` and `files`, so its main source is in the work folder itself. */
+    for_request?: boolean;
+  } = {},
 ): Promise<Program> {
   const wrong = (problem: string) => new PackageProblem(program.path, problem);
   if (program.files.length > bounds.program_files) {
@@ -58,6 +66,7 @@ export async function readProgram(
   if (inside !== undefined)
     throw wrong(`${inside} is within ${artefact}, which is the name of the compiled program`);
   const source = mainOf(paths, language, hints, wrong);
+  if (for_request && paths.length > 1 && source.includes('/')) throw wrong(tooDeep(source));
   const main = program.files.find(({ path }) => path === source);
   if (main !== undefined) {
     const text = await readSource(main.entry, bounds);
@@ -127,18 +136,27 @@ function mainOf(
   { main, language: hinted }: ProgramHints,
   wrong: (problem: string) => Error,
 ): string {
-  const sources = paths.filter((path) => hinted || languageByEnding(path) === language).toSorted();
+  const sorted = paths.toSorted();
+  const by_ending = sorted.filter((path) => languageByEnding(path) === language);
+  const possible = hinted ? sorted : by_ending;
   const usual = language.source;
   const names = main
     ? [main, `${main}${usual.slice(usual.lastIndexOf('.'))}`]
     : [usual, '__main__.py'];
-  const named = sources.find((path) => names.includes(path));
+  const named = names.find((name) => possible.includes(name));
   if (named !== undefined) return named;
   if (main) throw wrong(`it has no file ${main}`);
-  const [first, second] = sources;
+  const sources = by_ending.length > 0 ? by_ending : possible;
+  const own = sources.filter((path) => !path.includes('/'));
+  const [first, second] = own.length > 0 ? own : sources;
   if (first === undefined) throw wrong('it has no files');
   if (second === undefined || language.has_no_main_source) return first;
+  const deep = sources.find((path) => names.includes(path.slice(path.lastIndexOf('/') + 1)));
+  if (deep !== undefined) throw wrong(tooDeep(deep));
   throw wrong(`it has several source files, and none is called ${usual}`);
 }
+
+const tooDeep = (path: string) =>
+  `its main source ${path} is in a folder below it; move it into the program's own folder`;
 
 const baseName = ({ path }: Entry) => path.slice(path.lastIndexOf('/') + 1);

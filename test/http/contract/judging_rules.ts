@@ -131,6 +131,7 @@ export const judgingRules: Rule[] = [
     await taken(s, { tests: [{}], stdin_file: 'in/a.txt', stdout_file: 'a.out' });
     await taken(s, { outputs: ['*.png', 'out/*.csv'] });
     await rejected(s, { stdin_file: '../a' }, 'stdin_file');
+    await rejected(s, { stdout_file: '*.out' }, 'stdout_file');
     await rejected(s, { stdin_file: 'a', stdout_file: 'a' }, 'stdout_file');
     await rejected(s, { outputs: ['ok', '../*'] }, 'outputs[1]');
     await rejected(s, { outputs: Array.from({ length: 17 }, () => '*') }, 'outputs');
