@@ -24,8 +24,7 @@ type Options = {
 export function observeService(metrics: Metrics, db: Db, options: Options): void {
   const { fresh_ms = FRESH_MS, limit_ms = LIMIT_MS, outdated_ms = OUTDATED_MS } = options;
   const facts = shared({ fresh_ms, limit_ms, outdated_ms }, () => serviceFacts(db));
-  const gauge = (name: string, help: string, of: (facts: ServiceFacts) => number) =>
-    metrics.gauge(name, help, async () => of(await facts()));
+  const gauge: Gauge = (name, help, of) => metrics.gauge(name, help, async () => of(await facts()));
   metrics.gauge('runledger_database_up', '1 if the database answers; else 0.', () =>
     facts().then(
       () => 1,
@@ -44,7 +43,8 @@ export function observeService(metrics: Metrics, db: Db, options: Options): void
   databaseGauges(gauge);
 }
 
-type Gauge = (name: string, help: string, of: (facts: ServiceFacts) => number) => void;
+/** Ages have no value while there is nothing of that kind. */
+type Gauge = (name: string, help: string, of: (facts: ServiceFacts) => number | null) => void;
 
 function queueGauges(gauge: Gauge): void {
   gauge('runledger_queue_depth', 'Submissions that no worker has started.', (f) => f.waiting);
@@ -98,7 +98,6 @@ function logGauges(gauge: Gauge): void {
   );
 }
 
-/** Ages have no value while there is nothing of that kind. */
 function retentionGauges(metrics: Metrics, facts: () => Promise<ServiceFacts>): void {
   const gauge = (name: string, help: string, of: (facts: RetentionFacts) => number | null) =>
     metrics.gauge(name, help, async () => of((await facts()).retention));
