@@ -97,9 +97,13 @@ config doctor: $(RUNTIME)
 
 # --no-save: npm installs what the lock file names and does not change it. The link to the packaged Node is renewed,
 # because older versions of npm remove it together with the package for the other processor.
+# --include=dev: with NODE_ENV=production npm would leave out what the tests need.
 $(PACKAGES): package.json package-lock.json
 	@echo 'packages: installing with npm (once, about 550 MB) ...' >&2
-	@npm install --no-save
+	@npm install --no-save --include=dev
+	@[ -e node_modules/.bin/tap ] || { \
+	  echo 'npm did not install tap, which runs the tests: see what it printed above, and run make again' >&2; \
+	  exit 1; }
 	@$(require-postgres)
 	@$(link-node)
 	@touch $(RUNTIME) $@
@@ -141,7 +145,7 @@ endef
 # tap builds its runner for the plugins that .taprc names.
 $(TAP): .taprc $(PACKAGES)
 	@echo 'tests: building the runner ...' >&2
-	@tap build >/dev/null 2>&1
+	@output=$$(tap build 2>&1) || { echo "$$output" >&2; exit 1; }
 	@touch $@
 
 # The machine first: it says what will not run on this machine before npm downloads anything.

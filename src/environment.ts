@@ -37,6 +37,8 @@ const SYSTEM_VARIABLES = [
   'NODE_CHANNEL_FD',
   'NODE_CHANNEL_SERIALIZATION_MODE',
   'NODE_COMPILE_CACHE',
+  // From ./runledger: see stop_request.ts.
+  'SIGHUP_IS_IGNORED',
 ];
 
 const secrets = Object.values(variables).filter((variable) => variable.secret);

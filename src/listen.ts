@@ -7,7 +7,7 @@ export class PortInUse extends Fault {}
 type Where = Pick<ListenOptions, 'backlog'> & {
   host: string;
   port: number;
-  /** How a person chooses another port. */
+  /** For a port in use: how a person chooses another one. */
   remedy: string;
 };
 
@@ -20,10 +20,9 @@ export async function listenOn(server: Server, { remedy, ...where }: Where): Pro
   try {
     await promise;
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'EADDRINUSE')
-      throw new PortInUse(`port ${where.port} of ${where.host} is in use`, remedy);
-    throw new Fault(message, remedy, { cause: error });
+    // Another error has a remedy of its own (fault.ts).
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    throw new PortInUse(`port ${where.port} of ${where.host} is in use`, remedy);
   } finally {
     server.off('error', reject);
   }

@@ -27,24 +27,33 @@ type LogOptions = { level: string; process: string; to?: 'stdout' | 'stderr' };
 /** What of a log is kept while it cannot be written, as on a full disk. More is lost: the process goes on. */
 const KEPT_BYTES = 1_048_576;
 const AGAIN_MS = 1_000;
-/** A pipe that is full is emptied soon, or its reader hangs. */
+/** A pipe that is full is emptied soon, or its reader hangs. So many tries without a byte written say that it hangs. */
 const FULL_PIPE = { pause_ms: 10, tries: 100 };
 
-/** Synchronous, so that a line written just before an exit is not lost. */
-function linesTo(fd: number): { write(line: string): void } {
+/** pino flushes after a fatal line. */
+type Lines = { write(line: string): void; flushSync(): void };
+
+/**
+ * Synchronous, so that a line written just before an exit is not lost. For a full pipe the whole process would wait: it does so
+ * only at its exit and after a fatal line.
+ */
+function linesTo(fd: number): Lines {
   let kept = Buffer.alloc(0);
+  let full_tries = 0;
   let lost = 0;
   let again: NodeJS.Timeout | null = null;
 
-  function writeKept(): void {
-    for (let tries = FULL_PIPE.tries; kept.length > 0; ) {
-      try {
+  /** Returns how long to wait for the next try; 0: all is written. */
+  function writeKept(): number {
+    try {
+      while (kept.length > 0) {
         kept = kept.subarray(writeSync(fd, kept));
-      } catch (error) {
-        const is_full = (error as NodeJS.ErrnoException).code === 'EAGAIN';
-        if (!is_full || tries-- === 0) return;
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, FULL_PIPE.pause_ms);
+        full_tries = 0;
       }
+      return 0;
+    } catch (error) {
+      const is_full = (error as NodeJS.ErrnoException).code === 'EAGAIN';
+      return is_full && full_tries++ < FULL_PIPE.tries ? FULL_PIPE.pause_ms : AGAIN_MS;
     }
   }
 
@@ -54,28 +63,33 @@ function linesTo(fd: number): { write(line: string): void } {
     else kept = kept.length === 0 ? bytes : Buffer.concat([kept, bytes]);
   }
 
-  function tryAgain(): void {
-    again = null;
-    writeKept();
-    if (kept.length === 0 && lost > 0) {
-      add(
-        `${JSON.stringify({ level: 'warn', time: new Date().toISOString(), lost, msg: LOST })}\n`,
-      );
-      lost = 0;
-      writeKept();
-    }
-    if (kept.length > 0) again = setTimeout(tryAgain, AGAIN_MS).unref();
+  function writeAll(): number {
+    const pause_ms = writeKept();
+    if (pause_ms > 0 || lost === 0) return pause_ms;
+    add(`${JSON.stringify({ level: 'warn', time: new Date().toISOString(), lost, msg: LOST })}\n`);
+    lost = 0;
+    return writeKept();
   }
 
-  // What is kept may be written by now.
-  process.once('exit', () => {
-    if (kept.length > 0) tryAgain();
-  });
+  function tryAgain(): void {
+    const pause_ms = writeAll();
+    again = pause_ms > 0 ? setTimeout(tryAgain, pause_ms).unref() : null;
+  }
+
+  /** What is kept may be written by now, or soon. */
+  function flushSync(): void {
+    full_tries = 0;
+    for (let tries = 0; writeAll() === FULL_PIPE.pause_ms && tries < FULL_PIPE.tries; tries++)
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, FULL_PIPE.pause_ms);
+  }
+
+  process.once('exit', flushSync);
   return {
     write(line) {
       add(line);
       if (again === null) tryAgain();
     },
+    flushSync,
   };
 }
 

@@ -89,3 +89,36 @@ t.test('what was kept is written at an exit', (t) => {
   t.match(lines.at(-1), /the end/);
   t.end();
 });
+
+t.test('a full pipe keeps its process waiting only for a fatal line, and loses nothing', (t) => {
+  const pipe = join(t.testdir(), 'pipe');
+  logged(
+    t,
+    `const { openSync, readSync, constants } = require('node:fs');
+    // It makes the pipe one that does not block.
+    process.stdout;
+    let waits = 0;
+    Atomics.wait = () => { waits += 1; };
+    for (let line = 0; line < 300; line++) log.info({ line, text: 'x'.repeat(1_000) });
+    await new Promise((wake) => setTimeout(wake, 1_500));
+    if (waits !== 0) throw new Error('it waited for lines that are not fatal');
+    log.fatal('the end');
+    if (waits !== 100) throw new Error('it waited ' + waits + ' times for the fatal line');
+    const reader = openSync(${JSON.stringify(pipe)}, constants.O_RDONLY | constants.O_NONBLOCK);
+    const piece = Buffer.alloc(10_000);
+    let text = '';
+    while (!text.includes('the end')) {
+      try {
+        text += piece.toString('utf8', 0, readSync(reader, piece));
+      } catch {
+        await new Promise((wake) => setTimeout(wake, 10));
+      }
+    }
+    const lines = text.trimEnd().split('\\n').map((line) => JSON.parse(line));
+    if (lines.some(({ line, msg }, n) => line !== n && msg !== 'the end')) throw new Error('other lines');
+    process.exit(lines.length === 301 ? 42 : 1);`,
+    pipe,
+    `mkfifo ${pipe}; exec 3<>${pipe};`,
+  );
+  t.end();
+});

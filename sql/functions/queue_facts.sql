@@ -16,7 +16,7 @@ as $$
       (select j.payload ->> 'id' from graphile_worker.jobs w join graphile_worker._private_jobs j on j.id = w.id
        where w.task_identifier like 'execute\_%' and w.locked_at is null)) x), 0)::double precision,
     (select count(*) from graphile_worker.jobs w where w.task_identifier = 'deliver_webhook'),
-    alive.workers, alive.slots, lag.unsealed, lag.unsealed_s, coalesce(lag.checkpoint_age_s, 0)
+    alive.workers, alive.slots, lag.unsealed, lag.unsealed_s, lag.checkpoint_age_s
   from sealing_lag(100000) lag,
     (select count(*)::integer as workers, coalesce(sum(a.slots), 0)::integer as slots from alive_workers() a) alive
 $$;

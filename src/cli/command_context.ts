@@ -5,7 +5,7 @@ import { databaseUrl, loadConfig, type Role } from '../config.ts';
 import { connect, type Db } from '../db.ts';
 import { printable, printableText } from '../domain/printable.ts';
 import { Fault } from '../fault.ts';
-import { findOrStartEmbedded } from '../local/embedded.ts';
+import { findOrStartEmbedded, stopUnused } from '../local/embedded.ts';
 import { migrate } from '../store/migrate.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
 import { OtherSchema, schemaOf } from '../store/schema_version.ts';
@@ -20,7 +20,7 @@ export function createContext(given: Given): { context: Context; close(): Promis
   const config = once(() => loadConfig());
   const embedded = once(async () => {
     const found = await findOrStartEmbedded(config(), { say });
-    if (found.server) opened.push(() => found.server!.stop());
+    if (found.server) opened.push(() => stopUnused(found.server!, found.urls, say));
     return found;
   });
   const address: Context['address'] = async (role = 'owner') => {

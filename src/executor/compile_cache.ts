@@ -22,7 +22,7 @@
  *   what others do not use, and cannot evict the program of one that has less. An entry names its account by an HMAC.
  * - Entries of an earlier boot are not trusted: nothing is synced to disk, so after a power cut a name may exist without
  *   its bytes. A crash of the process alone loses nothing.
- * - A failure of the cache is a miss, never a verdict.
+ * - A failure of the cache is a miss, never a verdict. A removal that fails keeps no worker from starting.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
@@ -75,6 +75,7 @@ export type CompileCacheOptions = {
   max_bytes: number;
   max_entries: number;
   now?: () => number;
+  log?: (message: string, error: Error) => void;
 };
 
 /** The start of the key of an artefact that is prepared for all accounts (preparation.ts); the boot follows. */
@@ -98,14 +99,14 @@ const STAT_BLOCK_BYTES = 512;
 const KEY = /^[0-9a-f]{64}$/;
 
 export async function openCompileCache(options: CompileCacheOptions): Promise<CompileCache> {
-  const { folder, max_bytes, max_entries, now = Date.now } = options;
+  const { folder, max_bytes, max_entries, now = Date.now, log = () => {} } = options;
   const artefacts = join(folder, 'artefacts');
   const index = join(folder, 'index');
   // A box sees one artefact bound into it, and none of the folders above.
   await mkdir(artefacts, { recursive: true, mode: 0o711 });
   await mkdir(index, { recursive: true, mode: 0o700 });
   const secret = await folderSecret(folder);
-  const cache = new CompileCache({ artefacts, index, secret, max_bytes, max_entries, now });
+  const cache = new CompileCache({ artefacts, index, secret, max_bytes, max_entries, now, log });
   await cache.load();
   return cache;
 }
@@ -117,6 +118,7 @@ type CacheOptions = {
   max_bytes: number;
   max_entries: number;
   now: () => number;
+  log: (message: string, error: Error) => void;
 };
 
 export class CompileCache {
@@ -219,21 +221,25 @@ export class CompileCache {
     while (this.#background.size > 0) await Promise.all(this.#background);
   }
 
+  /** What cannot be removed stays: it may be from a start by root, and costs only its room. */
   async load(): Promise<void> {
     const { index, now } = this.#at;
+    const left: Error[] = [];
+    const leave = (error: Error) => void left.push(error);
     const boot = await bootId();
     const read = await Promise.all((await readdir(index)).map((key) => this.#readEntry(key, boot)));
     const named = new Set<string>();
     for (const { key, entry } of read.sort((a, b) => usedAt(a.entry) - usedAt(b.entry))) {
       if (entry === null || now() - entry.used_at_ms > UNUSED_AGE_MS) {
-        await rm(join(index, key), { force: true });
+        await rm(join(index, key), { force: true }).catch(leave);
         continue;
       }
       named.add(entry.artefact);
       this.#entries.set(key, entry);
       this.#total_bytes += entry.disk_bytes;
     }
-    await this.#removeOrphans(named, boot);
+    await this.#removeOrphans(named, boot, leave);
+    if (left[0]) this.#at.log(`${left.length} old compiled programs could not be removed`, left[0]);
     this.#evict();
   }
 
@@ -256,14 +262,18 @@ export class CompileCache {
     }
   }
 
-  async #removeOrphans(named: Set<string>, boot: string): Promise<void> {
+  async #removeOrphans(
+    named: Set<string>,
+    boot: string,
+    leave: (error: Error) => void,
+  ): Promise<void> {
     const { artefacts, now } = this.#at;
     for (const artefact of await readdir(artefacts)) {
       if (named.has(artefact) || artefact.startsWith(CONTENT_PREFIX)) continue;
       const prepared = artefact.startsWith(`${PREPARED_PREFIX}${boot}`);
       const found = await stat(join(artefacts, artefact)).catch(() => null);
       if (found !== null && now() - found.ctimeMs > (prepared ? PREPARED_AGE_MS : ORPHAN_AGE_MS))
-        await this.#remove(artefact);
+        await this.#remove(artefact).catch(leave);
     }
   }
 

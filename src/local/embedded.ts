@@ -2,6 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { connect, type Db } from '../db.ts';
 import { faultLine } from '../fault.ts';
 import { packagedMajor } from './binaries.ts';
 import {
@@ -84,6 +85,46 @@ export async function findOrStartEmbedded(options: Options, start: Start): Promi
   await requireMajor(dataDir(options), await packagedMajor());
   const secrets = await localSecrets(resolve(options.state_dir));
   return { urls: urlsAt(port, secrets), server: null };
+}
+
+/** A command that started the server ends it, and others may have found it. */
+const OTHERS_POLL_MS = 100;
+/** Connections that were just closed are still there for a moment. */
+const OTHERS_LINE_MS = 1_000;
+const OTHERS_MS = 10 * 60 * 1000;
+
+/** Stops the server that a command started when no other command uses it, or after ten minutes. */
+export async function stopUnused(
+  server: Server,
+  { owner }: RoleUrls,
+  say: Start['say'],
+): Promise<void> {
+  const db = connect(owner, { name: 'runledger end', max: 1 });
+  const began = performance.now();
+  let is_said = false;
+  try {
+    while (performance.now() - began < OTHERS_MS && (await hasOthers(db))) {
+      if (!is_said && performance.now() - began >= OTHERS_LINE_MS) {
+        say(
+          'another command uses the database that this one started: waiting for it, for 10 minutes at most',
+        );
+        is_said = true;
+      }
+      await wait(OTHERS_POLL_MS);
+    }
+  } catch (error) {
+    say(`whether another command uses the database is not known: ${faultLine(error)}`);
+  } finally {
+    await db.end({ timeout: 1 });
+    await server.stop();
+  }
+}
+
+async function hasOthers(db: Db): Promise<boolean> {
+  const found = await db`
+    select from pg_stat_activity
+    where datname = current_database() and application_name like 'runledger %' and pid <> pg_backend_pid() limit 1`;
+  return found.length > 0;
 }
 
 /** The backoff between restarts doubles from the first to the longest. */

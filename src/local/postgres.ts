@@ -256,7 +256,10 @@ async function makeData(
     if (uid !== null) await chown(making, NOBODY, NOBODY);
     await initialise(making, data_dir, uid === null ? null : NOBODY, binaries, options);
     if (uid !== null) await chownAll(making, uid);
-    await rename(making, data_dir);
+    await rename(making, data_dir).catch((error: NodeJS.ErrnoException) => {
+      // Another start made the data in between. What follows says whether its server runs.
+      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
+    });
   } finally {
     await rm(making, { recursive: true, force: true });
   }
@@ -469,7 +472,9 @@ async function ready(
   }
   child.kill('SIGQUIT');
   const log = await readFile(`${data_dir}.log`, 'utf8').catch(() => '');
-  const pid = /lock file "postmaster.pid" already exists/.test(log) && (await serverPid(data_dir));
+  // Empty: the other server was about to write it.
+  const is_locked = /lock file "postmaster.pid" (already exists|is empty)/.test(log);
+  const pid = is_locked && (await serverPid(data_dir));
   if (pid) throw new AlreadyRunning(data_dir, pid);
   const message = `PostgreSQL did not start: ${reasonIn(log)}`;
   const remedy = await remedyAt(data_dir);

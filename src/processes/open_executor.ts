@@ -32,10 +32,12 @@ export async function openExecutor(
   { fetch = noContents, inherited = null }: ExecutorParts = {},
 ): Promise<Executor> {
   const toolchains = await toolchainsOf(config);
+  const warn = (message: string, error: Error) => log.warn({ err: error }, message);
   const cache = await openCompileCache({
     folder: join(resolve(config.state_dir), 'compiled'),
     max_bytes: config.compile_cache_bytes,
     max_entries: config.compile_cache_entries,
+    log: warn,
   });
   const contents = await openContentCache({
     folder: cache.artefacts_folder,
@@ -71,7 +73,7 @@ export async function openExecutor(
     tests_wall_ms: config.tests_wall_ms,
     policy: policyFrom(config),
     switches,
-    log: (message, error) => log.warn({ err: error }, message),
+    log: warn,
   });
   return {
     toolchains: () => executor.toolchains(),

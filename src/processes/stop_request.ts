@@ -6,11 +6,16 @@ export const CLOSING_MS = 3_000;
 /** If something keeps the process alive this long after everything is closed, it exits anyway. */
 export const EXIT_AFTER_MS = 500;
 
+/** `./runledger` says whether it was started so that it ignores SIGHUP, as by nohup. Node itself would end at the signal. */
+const SIGHUP_IS_IGNORED = process.env['SIGHUP_IS_IGNORED'] === '1';
+
 /** Resolves with the reason at the first stop signal, or when the process that started this one ends. */
 export function stopRequested(): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
-    process.on(signal, () => resolve(signal));
+    process.on(signal, () => {
+      if (signal !== 'SIGHUP' || !SIGHUP_IS_IGNORED) resolve(signal);
+    });
   const orphaned = () => resolve('the process that started this one has ended');
   process.on('disconnect', orphaned);
   // It had a channel to its parent, which closed before this process listened.

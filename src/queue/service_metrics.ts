@@ -1,8 +1,8 @@
 /**
  * A web process's metrics of the service as a whole: the queue, the workers, the log and the database. All of them are read
- * in one statement, on a connection that no submission waits for, and at most once in FRESH_MS, however many ask.
+ * in one statement, on a connection that no submission waits for, and at most once in FRESH_MS, however many ask. There is one
+ * such statement at a time: one that takes long would otherwise have others beside it, up to all connections for requests.
  */
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Db } from '../db.ts';
 import type { Metrics } from '../metrics.ts';
 import type { RetentionFacts } from '../store/retention.ts';
@@ -11,13 +11,20 @@ import { type ServiceFacts, serviceFacts } from '../store/service_facts.ts';
 const FRESH_MS = 1_000;
 /** Prometheus waits 10 s for a page. Without the database it gets the other metrics in this time. */
 const LIMIT_MS = 3_000;
+/** While a statement takes longer, the page has the outcome of the one before, if it is not older than this. */
+const OUTDATED_MS = 60_000;
 
-type Options = { readonly queue_capacity: number; readonly fresh_ms?: number };
+type Options = {
+  readonly queue_capacity: number;
+  readonly fresh_ms?: number;
+  readonly limit_ms?: number;
+  readonly outdated_ms?: number;
+};
 
 export function observeService(metrics: Metrics, db: Db, options: Options): void {
-  const facts = sharedFor(options.fresh_ms ?? FRESH_MS, () => withinLimit(serviceFacts(db)));
-  const gauge = (name: string, help: string, of: (facts: ServiceFacts) => number) =>
-    metrics.gauge(name, help, async () => of(await facts()));
+  const { fresh_ms = FRESH_MS, limit_ms = LIMIT_MS, outdated_ms = OUTDATED_MS } = options;
+  const facts = shared({ fresh_ms, limit_ms, outdated_ms }, () => serviceFacts(db));
+  const gauge: Gauge = (name, help, of) => metrics.gauge(name, help, async () => of(await facts()));
   metrics.gauge('runledger_database_up', '1 if the database answers; else 0.', () =>
     facts().then(
       () => 1,
@@ -36,7 +43,8 @@ export function observeService(metrics: Metrics, db: Db, options: Options): void
   databaseGauges(gauge);
 }
 
-type Gauge = (name: string, help: string, of: (facts: ServiceFacts) => number) => void;
+/** Ages have no value while there is nothing of that kind. */
+type Gauge = (name: string, help: string, of: (facts: ServiceFacts) => number | null) => void;
 
 function queueGauges(gauge: Gauge): void {
   gauge('runledger_queue_depth', 'Submissions that no worker has started.', (f) => f.waiting);
@@ -90,7 +98,6 @@ function logGauges(gauge: Gauge): void {
   );
 }
 
-/** Ages have no value while there is nothing of that kind. */
 function retentionGauges(metrics: Metrics, facts: () => Promise<ServiceFacts>): void {
   const gauge = (name: string, help: string, of: (facts: RetentionFacts) => number | null) =>
     metrics.gauge(name, help, async () => of((await facts()).retention));
@@ -123,33 +130,36 @@ function databaseGauges(gauge: Gauge): void {
   );
 }
 
-/** The same answer for everybody who asks until `fresh_ms` after it came, a failure too. */
-function sharedFor<T>(fresh_ms: number, ask: () => Promise<T>): () => Promise<T> {
-  let asked: Promise<T> | null = null;
-  let stale_ms = Infinity;
-  return () => {
-    if (asked === null || performance.now() >= stale_ms) {
-      stale_ms = Infinity;
-      const ended = () => {
-        stale_ms = performance.now() + fresh_ms;
-      };
-      asked = ask();
-      asked.then(ended, ended);
-    }
-    return asked;
-  };
-}
+type Times = { fresh_ms: number; limit_ms: number; outdated_ms: number };
+/** A question that is under way. */
+type Asking<T> = { asked: Promise<T>; late: Promise<void> };
 
-/** The statement itself goes on: a database that is away in silence ends it only after a while. */
-async function withinLimit<T>(answer: Promise<T>): Promise<T> {
-  const given_up = new AbortController();
-  const late = wait(LIMIT_MS, null, { signal: given_up.signal, ref: false }).then(() => {
-    throw new Error(`the database did not answer within ${LIMIT_MS} ms`);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    given_up.abort();
-    late.catch(() => {});
-  }
+/** The same answer for everybody who asks until `fresh_ms` after it came, a failure too. It asks again only after that. */
+function shared<T>({ fresh_ms, limit_ms, outdated_ms }: Times, ask: () => Promise<T>) {
+  let last: { outcome: Promise<T>; at_ms: number } | null = null;
+  let asking: Asking<T> | null = null;
+
+  const begin = (): Asking<T> => {
+    const asked = ask();
+    const { promise: late, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, limit_ms).unref();
+    const ended = () => {
+      clearTimeout(timer);
+      last = { outcome: asked, at_ms: performance.now() };
+      asking = null;
+    };
+    asked.then(ended, ended);
+    return { asked, late };
+  };
+  const lastOutcome = (): Promise<T> => {
+    if (last !== null && performance.now() < last.at_ms + outdated_ms) return last.outcome;
+    throw new Error(`the database did not answer within ${limit_ms} ms`);
+  };
+  return (): Promise<T> => {
+    if (asking === null && last !== null && performance.now() < last.at_ms + fresh_ms)
+      return last.outcome;
+    asking ??= begin();
+    // The question goes on: a database that is away in silence ends it only after a while.
+    return Promise.race([asking.asked, asking.late.then(lastOutcome)]);
+  };
 }

@@ -12,12 +12,17 @@ export type QueueFacts = {
   slots: number;
   unsealed: number;
   unsealed_s: number;
-  checkpoint_age_s: number;
+  /** Null if there is no checkpoint. */
+  checkpoint_age_s: number | null;
 };
 
 export async function queueFacts(db: Db): Promise<QueueFacts> {
-  const [row] = await db<Record<keyof QueueFacts, string | number>[]>`
-    select * from runledger.queue_facts()`;
-  const numbers = Object.entries(row!).map(([name, value]) => [name, Number(value)]);
-  return Object.fromEntries(numbers) as QueueFacts;
+  const [row] = await db`select * from runledger.queue_facts()`;
+  return allNumbers(row!) as QueueFacts;
 }
+
+/** The driver gives a bigint as text. What is not there is null. */
+export const allNumbers = (row: object) =>
+  Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [name, value === null ? null : Number(value)]),
+  );

@@ -1,6 +1,6 @@
 /** What metrics say of the service as a whole: the queue, the workers by language, the log, retention and the database. */
 import type { Db } from '../db.ts';
-import type { QueueFacts } from './queue_facts.ts';
+import { allNumbers, type QueueFacts } from './queue_facts.ts';
 import type { RetentionFacts } from './retention.ts';
 
 export type DatabaseFacts = {
@@ -31,7 +31,3 @@ export async function databaseFacts(db: Db): Promise<DatabaseFacts> {
   const [row] = await db`select * from runledger.database_facts()`;
   return allNumbers(row!) as DatabaseFacts;
 }
-
-/** The driver gives a bigint as text. */
-const allNumbers = (row: object) =>
-  Object.fromEntries(Object.entries(row).map(([name, value]) => [name, Number(value)]));

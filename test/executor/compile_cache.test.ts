@@ -1,4 +1,15 @@
-import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  chown,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import {
@@ -280,7 +291,6 @@ test('a crash half-way leaves nothing that is believed, and nothing for long', a
   await first.settled();
   const index = join(folder, 'index');
   // Its artefact is gone, an entry is half written, and an artefact has no entry.
-  const { rm } = await import('node:fs/promises');
   await rm(join(first.artefacts_folder, lost.held.artefact), { recursive: true });
   await writeFile(join(index, 'f'.repeat(64)), '{"artefact":"ab');
   await write(first, 'orphan');
@@ -300,6 +310,37 @@ test('a crash half-way leaves nothing that is believed, and nothing for long', a
     new Set(left),
     'files of sets have another cache',
   );
+});
+
+test('a program that it may not remove keeps no worker from starting', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-left-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const first = await open({ folder });
+  for (const artefact of ['of-root', 'too']) {
+    await write(first, artefact);
+    await chmod(join(first.artefacts_folder, artefact), 0o555);
+  }
+  await write(first, 'own');
+  const is_root = process.geteuid!() === 0;
+  if (is_root) {
+    const own = ['', 'secret', 'index', 'artefacts', 'artefacts/own', 'artefacts/own/main'];
+    for (const path of own) await chown(join(folder, path), 65_534, 65_534);
+    process.seteuid!(65_534);
+  }
+  const said: [string, string | undefined][] = [];
+  try {
+    const second = await open({
+      folder,
+      now: () => Date.now() + 2 * 60 * 60 * 1000,
+      log: (message, error: NodeJS.ErrnoException) => said.push([message, error.code]),
+    });
+    t.strictSame((await artefactsOf(second)).sort(), ['of-root', 'too']);
+  } finally {
+    if (is_root) process.seteuid!(0);
+  }
+  t.strictSame(said, [['2 old compiled programs could not be removed', 'EACCES']]);
+  for (const artefact of ['of-root', 'too'])
+    await chmod(join(first.artefacts_folder, artefact), 0o755);
 });
 
 test('what was prepared for all accounts goes when no process has used it for a day', async (t) => {

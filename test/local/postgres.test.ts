@@ -153,9 +153,16 @@ t.test('of two servers that start on no data at the same time, one wins', async 
   const won = both.filter((one) => one.status === 'fulfilled').map((one) => one.value);
   t.teardown(() => Promise.all(won.map((server) => server.stop())));
   t.equal(won.length, 1);
+  const lost = both.filter((one) => one.status === 'rejected').map((one) => one.reason);
+  t.match(lost, [{ name: 'AlreadyRunning', pid: won[0]!.pid }]);
   t.equal((await ask(won[0]!.port, 'select 1')).length, 1);
   t.strictSame(readdirSync(folder).sort(), ['postgres', 'postgres.log']);
 });
+
+/** PostgreSQL's DBState, behind two versions and the identifier of the data. A server that was cut off leaves another one. */
+const clusterState = (data_dir: string) =>
+  readFileSync(join(data_dir, 'global/pg_control')).readUInt32LE(16);
+const SHUT_DOWN = 1;
 
 t.test('it ends in order when its parent is killed', async (t) => {
   const folder = await closedFolder(t);
@@ -168,6 +175,7 @@ t.test('it ends in order when its parent is killed', async (t) => {
     await eventually(() => !existsSync(join(folder, 'postgres/postmaster.pid'))),
     'it removed its lock file',
   );
+  t.equal(clusterState(join(folder, 'postgres')), SHUT_DOWN, 'after a checkpoint');
 });
 
 t.test('when its parent is killed and it cannot shut down, it is killed, too', async (t) => {

@@ -1,9 +1,12 @@
-/** Where a process listens, on a kernel without IPv6. */
+/** Where a process listens, on a kernel without IPv6, too, and what it says where it cannot. */
 // needs: c
 import { execFileSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
+import { faultLine } from '../../src/fault.ts';
+import { listenOn } from '../../src/listen.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -47,4 +50,16 @@ t.test('without HOST it listens on all addresses that the kernel has', async (t)
   const has_ipv6 = existsSync('/proc/net/if_inet6');
   t.equal(listening({}), has_ipv6 ? '::' : '0.0.0.0');
   t.equal(listening({ HOST: '127.0.0.1' }), '127.0.0.1');
+});
+
+t.test('the remedy for a port in use is given for nothing else', async (t) => {
+  const [first, second] = [createServer(), createServer()];
+  t.teardown(() => void first.close());
+  const remedy = 'choose another port';
+  await listenOn(first, { host: '127.0.0.1', port: 0, remedy });
+  const { port } = first.address() as AddressInfo;
+  const line = (host: string) => listenOn(second, { host, port, remedy }).then(String, faultLine);
+  t.equal(await line('127.0.0.1'), `port ${port} of 127.0.0.1 is in use: choose another port`);
+  // An address for documents, which no machine has.
+  t.match(await line('192.0.2.1'), /^listen EADDRNOTAVAIL: .*: choose an address of this machine$/);
 });

@@ -36,6 +36,40 @@ for (const name of ['web', 'worker'])
     t.match(Buffer.concat(await said).toString(), /"reason":"SIGTERM","msg":"stopped before/);
   });
 
+const RUNLEDGER = fileURLToPath(new URL('../../runledger', import.meta.url));
+
+for (const [how, before, reason] of [
+  ['ends', '', 'SIGHUP'],
+  ['that it was started to ignore leaves', "trap '' HUP;", 'SIGTERM'],
+] as const)
+  for (const name of ['web', 'worker'])
+    t.test(`a SIGHUP ${how} ${name}`, async (t) => {
+      const silent = createServer((socket) => socket.on('error', () => {}));
+      await once(silent.listen(0, '127.0.0.1'), 'listening');
+      const { port } = silent.address() as AddressInfo;
+      const child = spawn('sh', ['-c', `${before} exec ${RUNLEDGER} ${name}`], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+        env: {
+          PATH: process.env['PATH'],
+          DATABASE_URL: `postgres://u:p@127.0.0.1:${port}/d`,
+          RUNLEDGER_DATABASE_TLS: 'disable',
+          // A worker restarts without this one, and still ignores the signal.
+          RUNLEDGER_DIGEST_KEY: Buffer.alloc(32).toString('base64'),
+          PORT: '0',
+        },
+      });
+      t.teardown(() => {
+        child.kill('SIGKILL');
+        silent.close();
+      });
+      const [said, exited] = [child.stdout.toArray(), once(child, 'exit')];
+      await once(silent, 'connection');
+      child.kill('SIGHUP');
+      if (before) child.kill('SIGTERM');
+      t.same(await exited, [0, null]);
+      t.match(Buffer.concat(await said).toString(), new RegExp(`"reason":"${reason}"`));
+    });
+
 for (const name of ['web', 'worker', 'serve'])
   t.test(`${name} refuses a limit of open files that is too low for programs`, async (t) => {
     // It does not get as far as the database.

@@ -70,3 +70,39 @@ t.test('without the database the other metrics are there', async (t) => {
   t.match(text, /\nrunledger_queue_capacity 7\n/);
   t.notMatch(text, /^runledger_queue_depth /m);
 });
+
+t.test(
+  'a statement that takes long is the only one, and the page has the outcome before it',
+  async (t) => {
+    const row = (waiting: number) => [{ waiting, languages: [], retention: { problem: null } }];
+    const observed = (outdated_ms: number, answers: (() => Promise<object>)[]) => {
+      const metrics = createMetrics();
+      const db = (() => answers.shift()!()) as never;
+      observeService(metrics, db, { queue_capacity: 7, fresh_ms: 0, limit_ms: 20, outdated_ms });
+      return { metrics, answers };
+    };
+    // The limit's timer keeps no process.
+    const keeper = setInterval(() => {}, 1_000);
+    t.teardown(() => clearInterval(keeper));
+    const long = Promise.withResolvers<object>();
+    const { metrics, answers } = observed(3_600_000, [
+      async () => row(5),
+      () => long.promise,
+      async () => Promise.reject(new Error('away')),
+    ]);
+    for (let scrape = 0; scrape < 4; scrape++) {
+      const text = await metrics.text();
+      t.match(text, /\nrunledger_queue_depth 5\n/);
+      t.match(text, /\nrunledger_database_up 1\n/);
+    }
+    t.equal(answers.length, 1, 'no other statement beside it');
+    long.resolve(row(6));
+    await long.promise;
+    t.match(await metrics.text(), /\nrunledger_database_up 0\n/, 'then the next one');
+
+    const silent = observed(0, [async () => row(5), () => new Promise(() => {})]);
+    t.match(await silent.metrics.text(), /\nrunledger_database_up 1\n/);
+    for (let scrape = 0; scrape < 2; scrape++)
+      t.match(await silent.metrics.text(), /\nrunledger_database_up 0\n/, 'too old to be shown');
+  },
+);

@@ -57,6 +57,19 @@ t.test('why the log is not sealed is logged once, and that it goes on', async (t
   t.same(lines(), []);
 });
 
+t.test('without a checkpoint its age has no value', async (t) => {
+  const w = await world(t);
+  await append(w.db, 1);
+  const metrics = createMetrics();
+  observeService(metrics, w.web, { queue_capacity: 7, fresh_ms: 0 });
+  const age = /\nrunledger_log_checkpoint_age_seconds \d/;
+  const before = await metrics.text();
+  t.match(before, /\nrunledger_log_unsealed_events [1-9]/);
+  t.notMatch(before, age);
+  await seal(w.web);
+  t.match(await metrics.text(), age);
+});
+
 t.test('after the clock was set back, nothing has an age below zero', async (t) => {
   const w = await world(t);
   const noon = new Date('2026-03-01T12:00:00Z');

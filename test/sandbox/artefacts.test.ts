@@ -114,13 +114,19 @@ for (const row of rows) {
 
 for (const row of races) {
   t.test(row.program, async (t) => {
-    for (let round = 0; round < 20; round++) {
+    // In most rounds a race may keep everything from being saved. Then nothing was looked at, and there are more rounds.
+    let looked_at = 0;
+    for (let round = 0; round < 20 || (looked_at === 0 && round < 1_000); round++) {
       const { report, folder } = await save(row);
-      if (report.saved === undefined) continue;
+      if (report.saved === undefined) {
+        t.match(report.save_refused, /./, 'the report says why nothing is saved');
+        continue;
+      }
+      looked_at++;
       for (const [path, content] of Object.entries(await contentOf(folder)))
         t.match(content, row.saved?.[path] ?? /^$/, path);
     }
-    t.pass('twenty rounds');
+    t.ok(looked_at > 0, `${looked_at} rounds saved something`);
   });
 }
 

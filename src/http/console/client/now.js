@@ -52,7 +52,7 @@ function show(state) {
     deliveries: count(now.deliveries_waiting),
     unsealed:
       log.problem === null ? count(now.unsealed) : `${count(now.unsealed)}; nothing is signed`,
-    checkpoint: now.checkpoint_age_s > 0 ? `${seconds(now.checkpoint_age_s)} old` : '–',
+    checkpoint: now.checkpoint_age_s === null ? '–' : `${seconds(now.checkpoint_age_s)} old`,
     at: state.at.slice(11, 19),
   };
   for (const [name, text] of Object.entries(values))
