@@ -62,6 +62,8 @@ t.test('in a clone with nothing installed it says in one line what to do', async
   });
   t.equal(status, 1);
   t.equal(stderr, `runledger is not installed: run \`make install\` in ${clone}\n`);
+  const judge = await runProgram(join(clone, 'runledger'), ['judge', 'a.py'], { cwd: '/' });
+  t.match(judge, { status: 125, stderr }, 'nothing is judged');
 });
 
 t.test('a system Node that is too old is not used', async (t) => {

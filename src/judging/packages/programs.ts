@@ -150,9 +150,10 @@ function mainOf(
   const own = sources.filter((path) => !path.includes('/'));
   const [first, second] = own.length > 0 ? own : sources;
   if (first === undefined) throw wrong('it has no files');
-  if (second === undefined || language.has_no_main_source) return first;
+  if (sources.length === 1 || language.has_no_main_source) return first;
   const deep = sources.find((path) => names.includes(path.slice(path.lastIndexOf('/') + 1)));
   if (deep !== undefined) throw wrong(tooDeep(deep));
+  if (second === undefined) return first;
   throw wrong(`it has several source files, and none is called ${usual}`);
 }
 
