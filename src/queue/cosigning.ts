@@ -22,10 +22,14 @@ import type { Chore } from './maintain.ts';
 
 export type Cosigning = {
   readonly chores: readonly Chore[];
+  /** Why the sealer is held; null if it is not. */
+  waitsFor(): string | null;
   states(): WitnessState[];
 };
 
 const EVERY_MS = 2_000;
+/** Of a command, at most: each is outrun by another checkpoint. */
+const ROUNDS = 3;
 /** The pause after a failure doubles up to this. */
 const LONGEST_PAUSE_MS = 5 * 60_000;
 
@@ -42,19 +46,23 @@ export function createCosigning(options: Options): Cosigning {
   const judge = () => {
     const fork = watched.map(({ state }) => state()).find((state) => state.forked);
     sealer.stop(fork ? forkReason(fork) : null);
-    const waits = watched.map(({ waitsFor }) => waitsFor()).find((reason) => reason !== null);
-    sealer.hold(waits ?? null);
+    sealer.hold(waitsFor());
   };
+  const waitsFor = () =>
+    watched.map((each) => each.waitsFor()).find((reason) => reason !== null) ?? null;
   const watched = options.witnesses.map((witness) =>
     watch({ ...options, witness, every_ms, onChange: judge }),
   );
   judge();
   const states = () => watched.map(({ state }) => state());
   observe(options.metrics, states);
-  return { chores: watched.map(({ chore }) => chore), states };
+  return { chores: watched.map(({ chore }) => chore), states, waitsFor };
 }
 
-/** For a command: each call asks every witness once that has not failed before, and returns what is known then. */
+/**
+ * For a command: each call asks every witness once that has not failed before, and returns what is known then. Where another
+ * process signs a newer checkpoint in between, it asks about that one.
+ */
 export function askWitnessesOnce(
   db: Db,
   witnesses: Options['witnesses'],
@@ -62,10 +70,11 @@ export function askWitnessesOnce(
 ): () => Promise<WitnessState[]> {
   const log = createLog({ level: 'silent', process: 'command' });
   const metrics = createMetrics();
-  const { chores, states } = createCosigning({ witnesses, sealer, log, metrics });
+  const { chores, states, waitsFor } = createCosigning({ witnesses, sealer, log, metrics });
   const { signal } = new AbortController();
   return async () => {
-    await Promise.all(chores.map((chore) => chore.run(db, signal)));
+    for (let round = 0; round === 0 || (round < ROUNDS && waitsFor() !== null); round++)
+      await Promise.all(chores.map((chore) => chore.run(db, signal)));
     return states();
   };
 }

@@ -1,7 +1,7 @@
 /** The chore that seals the log. Why sealing stops is logged once, not at each attempt, and so is that it goes on. */
 import type { Db } from '../db.ts';
 import type { Log } from '../log.ts';
-import { CannotSeal, type Sealer } from '../store/checkpoints.ts';
+import { CannotSeal, NotYet, type Sealer } from '../store/checkpoints.ts';
 
 export function sealing(sealer: Sealer, log: Log): (db: Db) => Promise<void> {
   let logged: string | null = null;
@@ -12,7 +12,8 @@ export function sealing(sealer: Sealer, log: Log): (db: Db) => Promise<void> {
       logged = null;
     } catch (error) {
       if (!(error instanceof CannotSeal)) throw error;
-      if (error.message !== logged) log.error({ reason: error.message }, 'the log is not sealed');
+      const level = error instanceof NotYet ? 'warn' : 'error';
+      if (error.message !== logged) log[level]({ reason: error.message }, 'the log is not sealed');
       logged = error.message;
     }
   };

@@ -37,6 +37,9 @@ const MAX_EVENTS = 20_000;
 /** Why no checkpoint can be signed. */
 export class CannotSeal extends Error {}
 
+/** It will be, once the witnesses were asked. */
+export class NotYet extends CannotSeal {}
+
 export const NO_KEY = 'RUNLEDGER_SEAL_KEY is not set';
 
 export type Sealed = { number: number; events: number; size: number };
@@ -98,7 +101,7 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
     // While this call reads, another one may seal.
     const before = seen;
     const start = await startOf(db, key);
-    if (start.last && !before && held !== null) throw new CannotSeal(held);
+    if (start.last && !before && held !== null) throw new NotYet(held);
     await checkClock(db, start.last, key);
     if (before) await checkExtends(db, before, start.last);
     see(start.last);

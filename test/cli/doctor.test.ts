@@ -2,6 +2,7 @@
 // needs: isolation, python
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { connect } from '../../src/db.ts';
 import { folderFor, ROOT, UNISOLATED } from '../deploy/environments.ts';
 import { submission, world } from '../store/world.ts';
 import { freshDatabase } from '../support/database.ts';
@@ -17,7 +18,7 @@ type Finding = {
 const findingsOf = ({ stdout }: Ran) => JSON.parse(stdout) as Finding[];
 const find = (ran: Ran, check: string) => findingsOf(ran).find((each) => each.check === check);
 
-const { urls } = await freshDatabase(t);
+const { urls, superuser_url } = await freshDatabase(t);
 const env = {
   RUNLEDGER_LANGUAGES: 'python',
   DATABASE_URL: urls.owner,
@@ -87,6 +88,17 @@ t.test('mistakes of the environment are named once each, and hide what needs it'
     { check: 'environment', state: 'fail', found: /^RUNLEDGER_SLOTS: must/, remedy: /correct it/ },
   ]);
   t.equal(findingsOf(ran).length, 3);
+});
+
+t.test('a login of a worker that can take locks is a warning', async (t) => {
+  const superuser = connect(superuser_url, { name: 'test', max: 1 });
+  t.teardown(() => superuser.end());
+  const found = async () => find(await doctor(), 'auditor login');
+  t.match(await found(), { state: 'ok', found: /^bounded/ });
+  const lock = 'on function pg_try_advisory_xact_lock(bigint)';
+  await superuser.unsafe(`grant execute ${lock} to runledger_worker`);
+  t.match(await found(), { state: 'warn', found: /^runledger_worker can take the locks/ });
+  await superuser.unsafe(`revoke execute ${lock} from runledger_worker`);
 });
 
 t.test('what is valid and of no use is a warning', async (t) => {

@@ -390,6 +390,8 @@ t.test('the console', async (t) => {
     t.equal((await other.get('/tiers')).status, 200);
     await service.db`update runledger.operator_sessions set expires_at = now() where digest = ${secretDigest(other.cookie.split('=')[1]!)}`;
     signedOut(t, await other.get('/tiers'), 'expired, though the process still knows it');
+    const out = await send(service, '/sign-out', {}, { ...SAME, cookie: other.cookie });
+    t.match(out.headers, { location: '/console/sign-in' }, 'who signs out wants nothing else');
     const fourth = await signIn(service, 'alan');
     const limits = { name: 'late', per_minute: '1', concurrent: '1' };
     const form = { ...limits, ...(await fourth.hidden('/tiers', '/tiers')) };

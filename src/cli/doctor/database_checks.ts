@@ -143,11 +143,23 @@ const durability: Check = {
   },
 };
 
-/** sql/administrator/auditor_login.sql was run, or nobody audits. */
+/** sql/administrator/auditor_login.sql was run, or nobody audits and the processes have no logins of their own. */
 const auditor: Check = {
   name: 'auditor login',
   look: async (context) => {
     const db = await context.database();
+    const [locking] = await db<{ names: string | null }[]>`
+      select string_agg(rolname, ' and ' order by rolname) as names from pg_roles
+      where rolname in ('runledger_web', 'runledger_worker') and rolcanlogin and not pg_has_role(rolname, current_user, 'usage')
+        and has_function_privilege(oid, 'pg_try_advisory_xact_lock(bigint)', 'execute')`;
+    if (locking!.names !== null)
+      return [
+        warn(
+          'auditor login',
+          `${locking!.names} can take the locks of the search for dead workers, which only the owner needs`,
+          'run sql/administrator/auditor_login.sql as a superuser (OPERATING.md, "Roles")',
+        ),
+      ];
     const [row] = await db<{ there: boolean; bounded: boolean }[]>`
       select count(*) > 0 as there, coalesce(bool_and(pg_has_role(current_user, oid, 'usage')
         and not has_function_privilege(oid, 'pg_current_xact_id()', 'execute')), true) as bounded

@@ -75,7 +75,7 @@ export function judgingEntries(rules: { languages: readonly string[]; bounds: Re
       files: optional(filesSchema()),
       protocol: described(
         protocol,
-        'icpc: exit code 42 is right and 43 is wrong. testlib: 0 is right, 1 and 2 are wrong, 7 gives points. An uncaught exception of Python, Java or JavaScript exits with 1, which is wrong by testlib: use icpc in these languages, or catch exceptions and exit with 3.',
+        'icpc: exit code 42 is right and 43 is wrong. testlib: 0 is right, 1 and 2 are wrong, 7 gives points. Where an uncaught exception exits with 1, testlib takes it for wrong: use icpc in such a language, or catch exceptions and exit with 3.',
       ),
     });
   return {
@@ -264,7 +264,8 @@ function leftFile(description: string) {
     v.metadata({
       description: `${description} ${PATH_RULE} It has no *.`,
       ...PATH_KEYWORDS,
-      not: { pattern: ANY_PATTERN },
+      // Only of text: a null has no pattern, so it would fit.
+      not: { type: 'string', pattern: ANY_PATTERN },
     }),
   );
 }

@@ -100,7 +100,7 @@ async function answerTo(
     return form instanceof URLSearchParams ? call.handler(parts, exchange, form) : form;
   }
   const visit = await visitOf(parts, exchange);
-  if (visit === null) return isForm ? formToSignIn() : toSignIn(exchange);
+  if (visit === null) return isForm ? formToSignIn(exchange) : toSignIn(exchange);
   try {
     if (call.kind === 'page') return withNul(visit) ?? (await call.handler(parts, visit));
     const form = await readForm(exchange);
@@ -141,7 +141,7 @@ function answerToError(parts: ConsoleParts, visit: Visit, isForm: boolean, error
   if (isSignedOut(error)) {
     parts.known_sessions.forget();
     const headers = { 'Set-Cookie': endedCookie(parts.over_tls) };
-    return isForm ? formToSignIn(headers) : toSignIn(visit.exchange, headers);
+    return isForm ? formToSignIn(visit.exchange, headers) : toSignIn(visit.exchange, headers);
   }
   const status = { RL400: 400, RL404: 404, RL409: 409 }[codeOf(error)];
   if (status === undefined) throw error;

@@ -22,9 +22,9 @@ export const toSignIn = ({ path, query }: Exchange, headers: Answer['headers'] =
     headers,
   );
 
-/** The same for a form, whose address is no page. */
-export const formToSignIn = (headers: Answer['headers'] = {}): Answer =>
-  redirect(`${PATH}?${UNCHANGED}`, headers);
+/** The same for a form, whose address is no page. Who signs out wants nothing to be changed. */
+export const formToSignIn = ({ path }: Exchange, headers: Answer['headers'] = {}): Answer =>
+  redirect(path === CONSOLE + signOut.path ? PATH : `${PATH}?${UNCHANGED}`, headers);
 
 /** Only to a page of the console, whatever the link says. */
 const target = (given: string | null): string =>
