@@ -322,7 +322,7 @@ export const packageMutants: readonly Mutant[] = [
     ['the length of a path', 'Buffer.byteLength(path) > NAME_BYTES', 'false'],
     ['two languages', 'other !== undefined', 'false'],
     ['Python 2', 'old_version?.beginning.test(text)', 'false'],
-    ['no main file', 'second === undefined || language.has_no_main_source', 'true'],
+    ['no main file', 'sources.length === 1 || language.has_no_main_source', 'true'],
   ),
   ...inFile(
     `${FOLDER}/problem_settings.ts`,
