@@ -15,7 +15,7 @@ import type { Db } from '../db.ts';
 import { createLog, type Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import type { VerifierKey } from '../proof/note.ts';
-import { lastCheckpoint, type Sealer } from '../store/checkpoints.ts';
+import { lastCheckpoint, type Sealer, type Wait } from '../store/checkpoints.ts';
 import { readCosigned, type WitnessState, witnessName } from '../store/cosignatures.ts';
 import { cosign } from './cosign.ts';
 import type { Chore } from './maintain.ts';
@@ -23,7 +23,7 @@ import type { Chore } from './maintain.ts';
 export type Cosigning = {
   readonly chores: readonly Chore[];
   /** Why the sealer is held; null if it is not. */
-  waitsFor(): string | null;
+  waitsFor(): Wait | null;
   states(): WitnessState[];
 };
 
@@ -49,7 +49,7 @@ export function createCosigning(options: Options): Cosigning {
     sealer.hold(waitsFor());
   };
   const waitsFor = () =>
-    watched.map((each) => each.waitsFor()).find((reason) => reason !== null) ?? null;
+    watched.map((each) => each.waitsFor()).find((wait) => wait !== null) ?? null;
   const watched = options.witnesses.map((witness) =>
     watch({ ...options, witness, every_ms, onChange: judge }),
   );
@@ -60,8 +60,8 @@ export function createCosigning(options: Options): Cosigning {
 }
 
 /**
- * For a command: each call asks every witness once that has not failed before, and returns what is known then. Where another
- * process signs a newer checkpoint in between, it asks about that one.
+ * For a command: each call asks every witness that has not failed before, and returns what is known then. Where another
+ * process signs a newer checkpoint in between, the first call asks about that one, a few times.
  */
 export function askWitnessesOnce(
   db: Db,
@@ -147,10 +147,11 @@ function watch(
     }
   };
   const chore: Chore = { name: `witness ${key.name}`, every_ms, at_once: true, run };
-  const waitsFor = () =>
-    asked
-      ? null
-      : `the witness ${key.name} was not asked yet${failure === null ? '' : `: ${failure}`}`;
+  const waitsFor = (): Wait | null => {
+    if (asked) return null;
+    const reason = `the witness ${key.name} was not asked yet${failure === null ? '' : `: ${failure}`}`;
+    return { reason, failed: failure !== null };
+  };
   return { chore, state: () => state, waitsFor };
 }
 

@@ -37,7 +37,7 @@ const MAX_EVENTS = 20_000;
 /** Why no checkpoint can be signed. */
 export class CannotSeal extends Error {}
 
-/** It will be, once the witnesses were asked. */
+/** It will be, once the witnesses were asked, and nothing keeps this process from asking them. */
 export class NotYet extends CannotSeal {}
 
 export const NO_KEY = 'RUNLEDGER_SEAL_KEY is not set';
@@ -56,6 +56,9 @@ export type StoredCheckpoint = Checkpoint & {
   readonly cosignatures: readonly string[];
 };
 
+/** `failed`: asking failed, and not for want of an answer. */
+export type Wait = { readonly reason: string; readonly failed: boolean };
+
 export type Sealer = {
   /** Null: there is no key. */
   readonly key: LogKey | null;
@@ -71,13 +74,13 @@ export type Sealer = {
   /** Signs nothing any more, because a witness knows another tree; null: goes on. */
   stop(reason: string | null): void;
   /** Builds on no checkpoint that this process did not see grow, because witnesses were not asked yet; null: goes on. */
-  hold(reason: string | null): void;
+  hold(wait: Wait | null): void;
 };
 
 /** `now`: events of later times are not sealed. */
 export function createSealer(key: LogKey | null, now: () => number = Date.now): Sealer {
   let stopped: string | null = null;
-  let held: string | null = null;
+  let held: Wait | null = null;
   let failed: string | null = key ? null : NO_KEY;
   /** The newest checkpoint that this process has seen. Nobody who writes to the database can take it back. */
   let seen: Checkpoint | null = null;
@@ -101,7 +104,8 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
     // While this call reads, another one may seal.
     const before = seen;
     const start = await startOf(db, key);
-    if (start.last && !before && held !== null) throw new NotYet(held);
+    if (start.last && !before && held !== null)
+      throw held.failed ? new CannotSeal(held.reason) : new NotYet(held.reason);
     await checkClock(db, start.last, key);
     if (before) await checkExtends(db, before, start.last);
     see(start.last);
@@ -120,8 +124,8 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
     stop: (reason) => {
       stopped = reason;
     },
-    hold: (reason) => {
-      held = reason;
+    hold: (wait) => {
+      held = wait;
     },
   };
 }

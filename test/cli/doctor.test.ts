@@ -97,7 +97,7 @@ t.test('a login of a worker that can take locks is a warning', async (t) => {
   t.match(await found(), { state: 'ok', found: /^bounded/ });
   const lock = 'on function pg_try_advisory_xact_lock(bigint)';
   await superuser.unsafe(`grant execute ${lock} to runledger_worker`);
-  t.match(await found(), { state: 'warn', found: /^runledger_worker can take the locks/ });
+  t.match(await found(), { state: 'warn', found: /^runledger_worker can take advisory locks/ });
   await superuser.unsafe(`revoke execute ${lock} from runledger_worker`);
 });
 

@@ -81,6 +81,7 @@ t.test('where the output validator is', async (t) => {
   t.equal(await source('__main__.py', 'main.py'), 'main.py', 'names in their own order');
   t.equal(await source('lib/a.cpp', 'v.cpp', 'lib/a.h'), 'v.cpp', 'one of the folder itself');
   t.equal(await source('lib/a.py', 'v.py'), 'v.py');
+  t.equal(await source('lib/main.py', 'v.py'), 'v.py');
   t.equal(await source('src/v.cpp', 'README'), 'src/v.cpp', 'a validator keeps its folders');
 });
 

@@ -156,7 +156,7 @@ const auditor: Check = {
       return [
         warn(
           'auditor login',
-          `${locking!.names} can take the locks of the search for dead workers, which only the owner needs`,
+          `${locking!.names} can take advisory locks, and so stop the search for dead workers`,
           'run sql/administrator/auditor_login.sql as a superuser (OPERATING.md, "Roles")',
         ),
       ];

@@ -22,7 +22,7 @@ export const toSignIn = ({ path, query }: Exchange, headers: Answer['headers'] =
     headers,
   );
 
-/** The same for a form, whose address is no page. Who signs out wants nothing to be changed. */
+/** The same for a form, whose address is no page. A sign-out changes nothing else, so it gets no such message. */
 export const formToSignIn = ({ path }: Exchange, headers: Answer['headers'] = {}): Answer =>
   redirect(path === CONSOLE + signOut.path ? PATH : `${PATH}?${UNCHANGED}`, headers);
 

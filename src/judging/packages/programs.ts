@@ -65,7 +65,7 @@ export async function readProgram(
   const inside = paths.find((path) => artefact !== null && path.startsWith(`${artefact}/`));
   if (inside !== undefined)
     throw wrong(`${inside} is within ${artefact}, which is the name of the compiled program`);
-  const source = mainOf(paths, language, hints, wrong);
+  const source = mainOf(paths, language, { ...hints, for_request }, wrong);
   if (for_request && paths.length > 1 && source.includes('/')) throw wrong(tooDeep(source));
   const main = program.files.find(({ path }) => path === source);
   if (main !== undefined) {
@@ -133,7 +133,7 @@ function languageOf(
 function mainOf(
   paths: string[],
   language: Language,
-  { main, language: hinted }: ProgramHints,
+  { main, language: hinted, for_request }: ProgramHints & { for_request: boolean },
   wrong: (problem: string) => Error,
 ): string {
   const sorted = paths.toSorted();
@@ -152,7 +152,8 @@ function mainOf(
   if (first === undefined) throw wrong('it has no files');
   if (sources.length === 1 || language.has_no_main_source) return first;
   const deep = sources.find((path) => names.includes(path.slice(path.lastIndexOf('/') + 1)));
-  if (deep !== undefined) throw wrong(tooDeep(deep));
+  // A validator keeps its folders. What is sent as `code` may be a helper of that source.
+  if (deep !== undefined && (for_request || second !== undefined)) throw wrong(tooDeep(deep));
   if (second === undefined) return first;
   throw wrong(`it has several source files, and none is called ${usual}`);
 }
