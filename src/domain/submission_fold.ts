@@ -1,6 +1,7 @@
 /**
  * What a submission's events say of it: the row that its record is rendered from, without its output. It does what
  * sql/functions/next_submission.sql does, for a checker that has the events and no database. A test holds the two together.
+ * Facts that are not of an event's schema, which only a changed log has, are left out here.
  */
 import { eventTypes, hasFact, isKnown } from './events.ts';
 import type { ResultRow } from './record.ts';

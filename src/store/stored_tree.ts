@@ -341,7 +341,7 @@ export async function sealedSize(db: Db, problems: Problems): Promise<number> {
   const [row] = await db<{ newest: string | null; largest: string | null; tiles: string }[]>`
     select newest, tiles,
       (select max(size) from runledger.checkpoints
-        where size <= (tiles + ${MOST_MISSING}) * ${TILE_WIDTH} 
+        where size <= (tiles + ${MOST_MISSING}) * ${TILE_WIDTH}
           and origin not in (select jsonb_array_elements_text(${given_up}::text::jsonb))) as largest
     from (
       select (select size from runledger.checkpoints order by number desc limit 1) as newest,

@@ -12,25 +12,7 @@ const CLI = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
 
 for (const name of ['web', 'worker'])
   t.test(`${name} stops when asked while its database does not answer`, async (t) => {
-    const silent = createServer((socket) => socket.on('error', () => {}));
-    await once(silent.listen(0, '127.0.0.1'), 'listening');
-    const { port } = silent.address() as AddressInfo;
-    const child = spawn(process.execPath, [CLI, name], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-      env: {
-        PATH: process.env['PATH'],
-        DATABASE_URL: `postgres://u:p@127.0.0.1:${port}/d`,
-        RUNLEDGER_DATABASE_TLS: 'disable',
-        RUNLEDGER_DIGEST_KEY: Buffer.alloc(32).toString('base64'),
-        PORT: '0',
-      },
-    });
-    t.teardown(() => {
-      child.kill('SIGKILL');
-      silent.close();
-    });
-    const [said, exited] = [child.stdout.toArray(), once(child, 'exit')];
-    await once(silent, 'connection');
+    const { child, said, exited } = await asksForEver(t, process.execPath, [CLI, name]);
     child.kill('SIGTERM');
     t.same(await exited, [0, null], 'it ends by itself');
     t.match(Buffer.concat(await said).toString(), /"reason":"SIGTERM","msg":"stopped before/);
@@ -44,26 +26,8 @@ for (const [how, before, reason] of [
 ] as const)
   for (const name of ['web', 'worker'])
     t.test(`a SIGHUP ${how} ${name}`, async (t) => {
-      const silent = createServer((socket) => socket.on('error', () => {}));
-      await once(silent.listen(0, '127.0.0.1'), 'listening');
-      const { port } = silent.address() as AddressInfo;
-      const child = spawn('sh', ['-c', `${before} exec ${RUNLEDGER} ${name}`], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-        env: {
-          PATH: process.env['PATH'],
-          DATABASE_URL: `postgres://u:p@127.0.0.1:${port}/d`,
-          RUNLEDGER_DATABASE_TLS: 'disable',
-          // A worker restarts without this one, and still ignores the signal.
-          RUNLEDGER_DIGEST_KEY: Buffer.alloc(32).toString('base64'),
-          PORT: '0',
-        },
-      });
-      t.teardown(() => {
-        child.kill('SIGKILL');
-        silent.close();
-      });
-      const [said, exited] = [child.stdout.toArray(), once(child, 'exit')];
-      await once(silent, 'connection');
+      const command = `${before} exec ${RUNLEDGER} ${name}`;
+      const { child, said, exited } = await asksForEver(t, 'sh', ['-c', command]);
       child.kill('SIGHUP');
       if (before) child.kill('SIGTERM');
       t.same(await exited, [0, null]);
@@ -100,3 +64,32 @@ t.test('web takes no more connections than it may have files open', (t) => {
   t.throws(() => withinOpenFiles(many, 2_000), /needs 2256/);
   t.end();
 });
+
+/** Starts a process whose database takes the connection and never answers. */
+async function asksForEver(
+  t: { teardown(work: () => unknown): void },
+  command: string,
+  args: readonly string[],
+) {
+  const silent = createServer((socket) => socket.on('error', () => {}));
+  await once(silent.listen(0, '127.0.0.1'), 'listening');
+  const { port } = silent.address() as AddressInfo;
+  const child = spawn(command, args, {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: {
+      PATH: process.env['PATH'],
+      DATABASE_URL: `postgres://u:p@127.0.0.1:${port}/d`,
+      RUNLEDGER_DATABASE_TLS: 'disable',
+      // A worker restarts without this one, and still ignores the signals that it was started to ignore.
+      RUNLEDGER_DIGEST_KEY: Buffer.alloc(32).toString('base64'),
+      PORT: '0',
+    },
+  });
+  t.teardown(() => {
+    child.kill('SIGKILL');
+    silent.close();
+  });
+  const [said, exited] = [child.stdout.toArray(), once(child, 'exit')];
+  await once(silent, 'connection');
+  return { child, said, exited };
+}
