@@ -99,11 +99,20 @@ export const webhookMutants: readonly Mutant[] = [
       'null;',
     ],
   ),
-  ...inFile('src/queue/deliver_webhook.ts', 'test/queue/deliver_webhook.test.ts', [
-    'a job that comes too early is put back',
-    'if (!due.is_due) return deliveries.putBackEarly(id);',
-    'if (!due.is_due) return;',
-  ]),
+  ...inFile(
+    'src/queue/deliver_webhook.ts',
+    'test/queue/deliver_webhook.test.ts',
+    [
+      'a job that comes too early is put back',
+      'if (!due.is_due) return deliveries.putBackEarly(id);',
+      'if (!due.is_due) return;',
+    ],
+    [
+      'so is one that is too early when it has its turn',
+      'if (delivery === null) return options.deliveries.putBackEarly(id);',
+      'if (delivery === null) return;',
+    ],
+  ),
   ...inFile(
     'sql/functions/next_delivery.sql',
     ['test/cli/deliveries.test.ts', 'test/queue/deliver_webhook.test.ts'],

@@ -230,6 +230,41 @@ t.test('a release names an attempt, and leaves a later one alone', async (t) => 
   t.same(await release(2), [s.id]);
 });
 
+t.test('more submissions can end with a release than one NOTIFY can name', async (t) => {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const { digest } = await w.key({ tier: 'free' });
+  const { submit } = w.submissions(1000);
+  const { id: consumer } = await w.consumer();
+  // An id and a comma have 37 bytes, and a NOTIFY has less than 8,000.
+  const ids = await Promise.all(
+    Array.from({ length: 250 }, async () =>
+      idOf(await submit({ secret_digest: digest, submission: submission() })),
+    ),
+  );
+  const heard: string[] = [];
+  const ready = Promise.withResolvers<void>();
+  const hearing = listen(
+    w.web,
+    { runledger_done: (payload: string) => void heard.push(...payload.split(',')) },
+    { onFault: ready.reject, onHearing: () => ready.resolve() },
+  );
+  t.teardown(() => hearing.close());
+  await ready.promise;
+  const list = `{${ids.join(',')}}`;
+  for (const round of [1, 2, 3]) {
+    const jobs = `{${ids.map((_, n) => round * 1000 + n).join(',')}}`;
+    await w.worker`select from runledger.start_many(${consumer}, ${list}::text::uuid[], ${jobs}::text::bigint[],
+      ${`{${ids.map(() => 0).join(',')}}`}::text::smallint[])`;
+    await w.worker`select runledger.release_many(${consumer}, ${list}::text::uuid[], 'worker_died')`;
+  }
+  t.match(await w.db`select status, count(*)::integer as n from runledger.submissions group by 1`, [
+    { status: 'error', n: ids.length },
+  ]);
+  while (heard.length < ids.length) await wait(5);
+  t.same(heard.sort(), ids.sort(), 'each of them, once');
+});
+
 t.test('removing jobs does not wait for a job that is being fetched', async (t) => {
   const s = await scene(t);
   await wait(5);
