@@ -49,14 +49,18 @@ $$;
 
 -- An Idempotency-Key is remembered for at least 24 hours.
 create or replace function runledger.forget_idempotency(most integer default 10000) returns integer
-language sql security definer set search_path = runledger, pg_temp
+language plpgsql security definer set search_path = runledger, pg_temp
 as $$
-  with gone as (
-    delete from idempotency i where (i.account_id, i.key) in (
-      select account_id, key from idempotency where created_at < clock() - interval '25 hours' limit most for update skip locked)
-    returning 1
-  )
-  select count(*)::integer from gone
+declare
+  -- A variable, because a comparison with clock() itself uses no index.
+  old constant timestamptz := clock() - interval '25 hours';
+  gone integer;
+begin
+  delete from idempotency i where (i.account_id, i.key) in (
+    select o.account_id, o.key from idempotency o where o.created_at < old order by o.created_at limit most for update skip locked);
+  get diagnostics gone = row_count;
+  return gone;
+end
 $$;
 
 -- A job's priority is its round, counted from a base, in 16 bits. Before these run out, the base moves up and the priority of

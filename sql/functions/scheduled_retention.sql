@@ -25,6 +25,8 @@ as $$
 #variable_conflict use_column
 declare
   permanent constant uuid := 'f0000000-0000-0000-0000-000000000000';
+  -- A variable, because a comparison with clock() itself uses no index.
+  to_come constant uuid := uuid_floor(clock() + interval '1 hour');
   due record;
   oldest uuid;
 begin
@@ -39,7 +41,7 @@ begin
   select p.stream into oldest from payloads p where p.stream < permanent order by p.stream limit 1;
   -- No id that was ever made is as low: its version and its random bits are zero.
   after := (left(coalesce(oldest, permanent)::text, 13) || '-0000-0000-000000000000')::uuid;
-  upto := case when exists (select from payloads p where p.stream > uuid_floor(clock() + interval '1 hour') and p.stream < permanent)
+  upto := case when exists (select from payloads p where p.stream > to_come and p.stream < permanent)
     then permanent else uuid_floor(ended_before) end;
   problem := unsealed_problem();
   return next;
