@@ -11,9 +11,12 @@ create or replace function runledger.register_consumer(
 ) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
+declare
+  -- MOST_SLOTS and DELIVERIES_AT_ONCE. A gate counts the slots of all workers, so one process must not claim thousands.
+  most constant integer := case kind when 'worker' then 60 else 100 end;
 begin
-  if slots not between 0 and 4096 then
-    raise exception 'a consumer has at most 4096 slots, and not %', slots using errcode = '22023';
+  if slots not between 0 and most then
+    raise exception 'a % has 0 to % slots, and not %', kind, most, slots using errcode = '22023';
   end if;
   insert into consumers (id, kind, host, slots, toolchains, isolation, lock_key, postmaster_start, started_at, heartbeat_at, locked)
   values (consumer, register_consumer.kind, register_consumer.host, register_consumer.slots, register_consumer.toolchains, register_consumer.isolation,

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { listen } from '../../src/db.ts';
-import { advanceEpoch } from '../../src/store/consumers.ts';
+import { MOST_SLOTS } from '../../src/domain/launcher_bounds.ts';
+import { DELIVERIES_AT_ONCE } from '../../src/queue/web_jobs.ts';
+import { advanceEpoch, registerConsumer } from '../../src/store/consumers.ts';
 import { lockWaits } from '../support/lock_waits.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from './world.ts';
 
@@ -150,6 +152,26 @@ t.test('a released submission waits again, with its place and a new job', async 
   t.equal(jobs!['n'], 2, 'the old job is deleted by its worker');
 });
 
+t.test('a consumer has no more slots than its process can have', async (t) => {
+  const { w } = await scene(t);
+  for (const [kind, db, most] of [
+    ['worker', w.worker, MOST_SLOTS],
+    ['web', w.web, DELIVERIES_AT_ONCE],
+  ] as const) {
+    const register = (slots: number) =>
+      registerConsumer(db, {
+        ...{ id: randomUUID(), kind, host: 'test', slots, toolchains: {}, isolation: {} },
+        lock_key: '1',
+      });
+    await register(most);
+    await t.rejects(register(most + 1), {
+      code: '22023',
+      message: `a ${kind} has 0 to ${most} slots, and not ${most + 1}`,
+    });
+    await t.rejects(register(-1), { code: '22023' });
+  }
+});
+
 t.test('a consumer that was declared dead starts nothing', async (t) => {
   const s = await scene(t);
   await s.w.db`select runledger.end_consumer(${s.mine.id}, 'test')`;
@@ -235,7 +257,7 @@ t.test('more submissions can end with a release than one NOTIFY can name', async
   await w.tier('free', 0, 0);
   const { digest } = await w.key({ tier: 'free' });
   const { submit } = w.submissions(1000);
-  const { id: consumer } = await w.consumer();
+  const { id: consumer } = await w.consumer({ slots: MOST_SLOTS });
   // An id and a comma have 37 bytes, and a NOTIFY has less than 8,000.
   const ids = await Promise.all(
     Array.from({ length: 250 }, async () =>
