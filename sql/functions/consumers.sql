@@ -85,6 +85,8 @@ $$;
 create or replace function runledger.advance_epoch(consumer uuid, epoch integer, in_flight bigint[]) returns boolean
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
+declare
+  locked_jobs bigint[];
 begin
   -- `for update` waits for a fetch that is being executed (it has the row for key share), so that its jobs are found below.
   perform from consumers p where p.id = consumer and p.ended_at is null for update;
@@ -93,21 +95,21 @@ begin
   end if;
   update consumers p set epoch = advance_epoch.epoch, hand_to = null where p.id = consumer and p.epoch < advance_epoch.epoch;
   if found then
+    -- Before any submission is locked: this reads all jobs.
+    locked_jobs := jobs_locked_by(consumer, in_flight);
     perform release_many(consumer, (select coalesce(array_agg(l.submission_id), '{}') from leases l
       where l.consumer_id = consumer and l.job_id <> all (in_flight)), 'answer_lost');
-    perform unlock_jobs_of(consumer, in_flight);
+    perform unlock_jobs_of(consumer, locked_jobs);
   end if;
   return true;
 end
 $$;
 
--- Ends a consumer: from then on it starts and completes nothing. The caller releases its executions. Its counts move to
--- queue_state in the same transaction, so that they are counted once at any moment.
+-- Ends a consumer: from then on it starts and completes nothing. The caller releases its executions. Its row of counts stays,
+-- and is still counted (queue_progress). So an end does not lock queue_state, and no submit waits for it.
 create or replace function runledger.end_consumer(consumer uuid, reason text) returns boolean
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
-declare
-  progress consumer_progress;
 begin
   -- `for update`, because the lock of a plain update is weaker: it would not wait for a fetch that is being executed.
   perform from consumers p where p.id = consumer and p.ended_at is null for update;
@@ -115,10 +117,30 @@ begin
     return false;
   end if;
   update consumers set ended_at = clock(), end_reason = reason where id = consumer;
-  perform from queue_state for update;
-  delete from consumer_progress where consumer_id = consumer returning * into progress;
-  update queue_state set started = started + progress.started, round = greatest(round, progress.round);
   return true;
+end
+$$;
+
+-- Chore of web processes: moves the counts of consumers that have ended to queue_state, so that submitting does not read a row
+-- for each consumer that there ever was. Nobody changes these rows any more, and one transaction moves them: every count is
+-- right before and after it. Answers how many it moved.
+create or replace function runledger.collect_progress() returns integer
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  gone record;
+begin
+  if not exists (select from consumer_progress p join consumers c on c.id = p.consumer_id where c.ended_at is not null) then
+    return 0;
+  end if;
+  perform from queue_state for update;
+  with moved as (
+    delete from consumer_progress p using consumers c where c.id = p.consumer_id and c.ended_at is not null
+    returning p.started, p.round
+  )
+  select count(*)::integer as rows, coalesce(sum(m.started), 0)::bigint as started, max(m.round) as round into gone from moved m;
+  update queue_state q set started = q.started + gone.started, round = greatest(q.round, gone.round);
+  return gone.rows;
 end
 $$;
 

@@ -7,38 +7,54 @@ create or replace function runledger.retire_consumer(
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
 declare
+  locked_jobs bigint[];
   leased_ids uuid[];
   stale_jobs bigint[];
 begin
   if not end_consumer(consumer, reason) then
     return null;
   end if;
+  -- Before any submission is locked: this reads all jobs.
+  locked_jobs := jobs_locked_by(consumer, '{}');
   select coalesce(array_agg(submission_id), '{}'), coalesce(array_agg(job_id), '{}') into leased_ids, stale_jobs
   from leases where consumer_id = consumer;
   perform release_many(consumer, leased_ids, reason, evidence);
-  perform unlock_jobs_of(consumer, '{}');
+  perform unlock_jobs_of(consumer, locked_jobs);
   perform graphile_worker.complete_jobs(lock_jobs(stale_jobs));
   return cardinality(leased_ids);
 end
 $$;
 
--- Unlocks the jobs that a consumer has locked, except those in in_flight: in any of its epochs (fetch_executions) and, when
--- it has ended, by its runners of graphile-worker (add_locker). The caller holds locks that a fetch may wait for, so this
--- never waits for a job: a job that its own consumer is deleting at this moment is skipped.
-create or replace function runledger.unlock_jobs_of(consumer uuid, in_flight bigint[]) returns void
+-- The jobs that a consumer has locked, except those in in_flight: in any of its epochs (fetch_executions) and, when it has
+-- ended, by its runners of graphile-worker (add_locker). The caller has the consumer's row, so no fetch of it locks more.
+create or replace function runledger.jobs_locked_by(consumer uuid, in_flight bigint[]) returns bigint[]
 language plpgsql set search_path = runledger, pg_temp
 as $$
 declare
-  unlocked bigint;
   names text[];
 begin
+  select p.lockers into names from consumers p where p.id = consumer and p.ended_at is not null;
+  return array(
+    select j.id from graphile_worker._private_jobs j
+    where (j.locked_by like consumer || '/%' or j.locked_by = any (names)) and j.id <> all (in_flight) order by j.id);
+end
+$$;
+
+-- Unlocks those of the jobs that the consumer still has locked. The caller holds locks that a fetch may wait for, so this never
+-- waits for a job: a job that its own consumer is deleting at this moment is skipped.
+create or replace function runledger.unlock_jobs_of(consumer uuid, job_ids bigint[]) returns void
+language plpgsql set search_path = runledger, pg_temp
+as $$
+declare
+  names text[];
+  unlocked bigint;
+begin
+  select p.lockers into names from consumers p where p.id = consumer and p.ended_at is not null;
   update graphile_worker._private_jobs j set locked_at = null, locked_by = null
   where j.id in (select k.id from graphile_worker._private_jobs k
-    where k.locked_by like consumer || '/%' and k.id <> all (in_flight) for no key update skip locked);
+    where k.id = any (job_ids) and (k.locked_by like consumer || '/%' or k.locked_by = any (names)) for no key update skip locked);
   get diagnostics unlocked = row_count;
-  select p.lockers into names from consumers p where p.id = consumer and p.ended_at is not null and p.lockers <> '{}';
-  perform graphile_worker.force_unlock_workers(names) where names is not null;
-  perform announce_jobs() where unlocked > 0 or names is not null;
+  perform announce_jobs() where unlocked > 0;
 end
 $$;
 

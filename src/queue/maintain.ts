@@ -38,6 +38,11 @@ export function choresOf(options: {
       run: (db) => db`select runledger.move_future_jobs()`,
     },
     {
+      name: 'progress',
+      every_ms: MINUTE,
+      run: (db) => db`select runledger.collect_progress()`,
+    },
+    {
       name: 'expire',
       every_ms: Math.min(MINUTE, Math.max(pending_max_age_ms / 10, SECOND)),
       run: (db) =>

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import type postgres from 'postgres';
 import t from 'tap';
 import { listen } from '../../src/db.ts';
 import { MOST_SLOTS } from '../../src/domain/launcher_bounds.ts';
@@ -193,9 +194,53 @@ t.test('declaring a consumer dead waits for its start that is being executed', a
     await t.rejects(endConsumer(), { code: '55P03' });
   });
   await endConsumer();
-  const [counted] = await s.w
-    .db`select accepted - p.started as waiting from runledger.queue_state, runledger.queue_progress() p`;
-  t.equal(Number(counted!['waiting']), 0, 'its count of starts is kept');
+  const progress = async () => {
+    const [row] = await s.w.db`
+      select p.started::integer, p.round::integer, (accepted - p.started)::integer as waiting,
+        (select count(*)::integer from runledger.consumer_progress) as rows
+      from runledger.queue_state, runledger.queue_progress() p`;
+    return { ...row };
+  };
+  const counted = await progress();
+  t.match(counted, { waiting: 0, started: 1, rows: 2 }, 'its count of starts is kept');
+  const collect = () => s.w.web`select runledger.collect_progress() as rows`;
+  t.match(await collect(), [{ rows: 1 }], 'a consumer that has not ended keeps its row');
+  t.same(await progress(), { ...counted, rows: 1 });
+  t.match(await collect(), [{ rows: 0 }]);
+});
+
+t.test('declaring a consumer dead does not lock what submitting locks', async (t) => {
+  const s = await scene(t);
+  await start(s.mine.executions, s.id);
+  await s.w.db.begin(async (submitting) => {
+    await submitting`select from runledger.queue_state for update`;
+    t.match(
+      await s.w.db`select runledger.retire_consumer(${s.mine.id}, 'worker_died') as executions`,
+      [{ executions: 1 }],
+    );
+  });
+  t.match(await rowOf(s), { status: 'pending', attempts: 1 });
+});
+
+t.test('all jobs are read before a submission of a dead consumer is locked', async (t) => {
+  const s = await scene(t);
+  for (const end of [
+    (tx: postgres.TransactionSql) => tx`select runledger.advance_epoch(${s.mine.id}, 2, '{}')`,
+    (tx: postgres.TransactionSql) =>
+      tx`select runledger.retire_consumer(${s.mine.id}, 'worker_died')`,
+  ]) {
+    await start(s.mine.executions, s.id);
+    const other = s.w.connect(s.w.database.url, 1);
+    let ending: Promise<unknown> | undefined;
+    await s.w.db.begin(async (tx) => {
+      await tx`lock table graphile_worker._private_jobs in access exclusive mode`;
+      // It gives up after a second without a lock.
+      ending = other.begin(end).catch(() => {});
+      while ((await lockWaits(tx)) === 0);
+      await tx`select from runledger.submissions where id = ${s.id} for update nowait`;
+    });
+    await ending;
+  }
 });
 
 t.test('an epoch that a consumer has left starts nothing', async (t) => {

@@ -141,6 +141,15 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
     },
     limits: () => w.tier('few', 0, 1 + random.below(6)),
     recount: (db) => db`select runledger.recount()`,
+    retire: async (db) => {
+      // Another language: nothing is handed over to it.
+      const { id } = await w.consumer({ slots: 20, language: 'java' });
+      const ids = await some(db);
+      await db`select from runledger.start_many(${id}, ${list(ids)}::text::uuid[],
+        ${list(ids.map(() => ++job))}::text::bigint[], ${list(ids.map(() => 0))}::text::smallint[])`;
+      await db`select runledger.retire_consumer(${id}, 'worker_silent')`;
+    },
+    collect: (db) => db`select runledger.collect_progress()`,
   };
 
   const faults: unknown[] = [];
