@@ -1,7 +1,10 @@
 import t from 'tap';
+import type { Db } from '../../src/db.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
+import { createSubmissions } from '../../src/store/submissions.ts';
 import { verify } from '../../src/store/verify.ts';
 import type { DatabaseOptions } from '../support/database.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 import { idOf, outcome, start, submission, webhook, world } from './world.ts';
 
 const well = async (db: Parameters<typeof verify>[0]) =>
@@ -79,6 +82,31 @@ t.test('a rebuild queues what waited behind a wrong counter', async (t) => {
   t.same(await waiting(), { gated: 5, queued: 0 });
   t.match(await rebuild(s.w.db), { recounted: 1 });
   t.same(await waiting(), { gated: 1, queued: 4 });
+  t.same(await well(s.w.db), []);
+});
+
+t.test('a recount reads all submissions before it makes submitting wait', async (t) => {
+  const s = await scene(t);
+  await s.submitOne();
+  const other = s.w.connect(s.w.database.url, 1);
+  let recounting: Promise<unknown> | undefined;
+  const submitting = s.w.connect(s.w.database.urls.web, 1);
+  await s.w.db.begin(async (tx) => {
+    await tx`lock table runledger.submissions in access exclusive mode`;
+    recounting = other`select runledger.recount() as wrong`.execute();
+    while ((await lockWaits(tx)) === 0);
+    await tx`select from runledger.queue_state for update nowait`;
+  });
+  t.match(await recounting, [{ wrong: 0 }]);
+
+  // What is accepted while it waits for the locks counts, too.
+  await submitting.begin(async (tx) => {
+    const { submit } = createSubmissions(tx as unknown as Db, { queue_capacity: 10 });
+    idOf(await submit({ secret_digest: s.key.digest, submission: submission() }));
+    recounting = other`select runledger.recount() as wrong`.execute();
+    while ((await lockWaits(s.w.db)) === 0);
+  });
+  t.match(await recounting, [{ wrong: 0 }]);
   t.same(await well(s.w.db), []);
 });
 
