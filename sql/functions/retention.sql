@@ -126,36 +126,42 @@ begin
 end
 $$;
 
--- Deletes a test set, of one account or of any, that no submission has used since a time, and that was not created since. The event says so, so the log
--- alone shows whether it was true. Returns whether there was one: each is a transaction of its own, because a long one would
--- hold up sealing.
-create or replace function runledger.purge_test_set(
-  unused_since timestamptz, operator text default null, of_account uuid default null
-) returns boolean
+-- The test sets, of one account or of any, that no submission has used since a time, and that were not created since.
+create or replace function runledger.unused_test_sets(unused_since timestamptz, of_account uuid default null) returns setof uuid
+language plpgsql volatile set search_path = runledger, pg_temp
+as $$
+begin
+  perform refuse_future(unused_since);
+  return query select t.id from test_sets t
+  where t.created_at < unused_since and (of_account is null or t.account_id = of_account) and is_unused(t.id, unused_since) order by t.id;
+end
+$$;
+
+-- Deletes a test set if it is one of those. The event says so, so the log alone shows whether it was true. Returns whether it was
+-- one: each is a transaction of its own, because a long one would hold up sealing. test_sets.sql says why it looks twice.
+create or replace function runledger.purge_test_set(set_id uuid, unused_since timestamptz, operator text default null) returns boolean
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
-  found_id uuid;
+  seen pg_snapshot;
 begin
   perform refuse_future(unused_since);
-  perform lock_test_sets();
-  select t.id into found_id from test_sets t
-  where t.created_at < unused_since and is_unused(t.id, unused_since) and (of_account is null or t.account_id = of_account)
-  order by t.id limit 1;
-  if not found then
+  seen := pg_current_snapshot();
+  if not is_unused(set_id, unused_since) then
     return false;
   end if;
-  perform from test_sets t where t.id = found_id for update;
-  -- If it has been used in this moment, the next call finds another.
-  if is_unused(found_id, unused_since) then
-    perform drop_test_set(found_id, jsonb_strip_nulls(jsonb_build_object('unused_since', unused_since, 'operator', operator)));
+  perform lock_test_sets();
+  perform from test_sets t where t.id = set_id and t.created_at < unused_since for update;
+  if not found or exists (select from accepted_since(seen) a join submissions s on s.id = a where s.test_set = set_id) then
+    return false;
   end if;
+  perform drop_test_set(set_id, jsonb_strip_nulls(jsonb_build_object('unused_since', unused_since, 'operator', operator)));
   return true;
 end
 $$;
 
 create or replace function runledger.is_unused(set_id uuid, since timestamptz) returns boolean
-language sql volatile set search_path = runledger, pg_temp
+language sql stable set search_path = runledger, pg_temp
 as $$
   select not exists (
     select from submissions s

@@ -6,7 +6,8 @@
 --   * Pieces belong to one arrival, and never change. So what one upload sends cannot get into a content of another.
 --   * While a submission that has not ended needs a set, the set stays. A submission locks the set's row when it is accepted
 --     (submit_many), and a deletion locks it before it looks for submissions. It looks once before that, too, because a
---     submission does not see a set whose row is locked.
+--     submission does not see a set whose row is locked. That first look reads all submissions of the set, and holds no lock;
+--     the second reads those that were accepted since (accepted_since).
 --
 -- Creations and deletions follow one another (lock_test_sets). This lock comes before all others.
 
@@ -134,26 +135,28 @@ $$;
 create or replace function runledger.remove_test_set(account uuid, key uuid, set_id uuid, facts jsonb default '{}') returns text
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
+declare
+  seen pg_snapshot;
 begin
-  perform lock_test_sets();
   if not exists (select from test_sets t where t.id = set_id and t.account_id = account) then
     return 'absent';
   end if;
-  if test_set_in_use(set_id) then
+  seen := pg_current_snapshot();
+  if exists (select from submissions s where s.test_set = set_id and s.status in ('pending', 'running')) then
     return 'in_use';
   end if;
+  perform lock_test_sets();
   perform from test_sets t where t.id = set_id for update;
-  if test_set_in_use(set_id) then
+  if not found then
+    return 'absent';
+  end if;
+  if exists (select from accepted_since(seen) a join submissions s on s.id = a where s.test_set = set_id and s.status in ('pending', 'running')) then
     return 'in_use';
   end if;
   perform drop_test_set(set_id, jsonb_strip_nulls(facts) || jsonb_build_object('key_id', key));
   return 'removed';
 end
 $$;
-
-create or replace function runledger.test_set_in_use(set_id uuid) returns boolean
-language sql volatile set search_path = runledger, pg_temp
-as $$ select exists (select from submissions s where s.test_set = set_id and s.status in ('pending', 'running')) $$;
 
 -- Appends the event and deletes the set's bytes, with all contents that no other set needs. The caller holds the set's row.
 create or replace function runledger.drop_test_set(set_id uuid, facts jsonb) returns void

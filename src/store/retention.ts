@@ -36,18 +36,22 @@ export async function purgePayloads(
   }
 }
 
-/** Deletes the test sets that no submission has used since the time; returns how many. */
-export const purgeTestSets = (db: Db, unused_since: Date, operator?: string): Promise<number> =>
-  countFound(
-    () => db`
-      select runledger.purge_test_set(${unused_since}, operator => ${operator ?? null}) as found`,
-  );
-
-async function countFound(next: () => Promise<readonly { found?: boolean }[]>): Promise<number> {
-  for (let count = 0; ; count++) {
-    const [row] = await next();
-    if (!row!.found) return count;
+/** Deletes the test sets that no submission has used since the time, of one account or of all; returns their ids. */
+export async function purgeTestSets(
+  db: Db,
+  unused_since: Date,
+  operator: string | null = null,
+  account_id: string | null = null,
+): Promise<string[]> {
+  const unused = await db<{ id: string }[]>`
+    select id from runledger.unused_test_sets(${unused_since}, ${account_id}) id`;
+  const deleted: string[] = [];
+  for (const { id } of unused) {
+    const [row] = await db<{ deleted: boolean }[]>`
+      select runledger.purge_test_set(${id}, ${unused_since}, ${operator}) as deleted`;
+    if (row!.deleted) deleted.push(id);
   }
+  return deleted;
 }
 
 /** How many submissions one event names. */
@@ -114,17 +118,10 @@ export async function forgetAccount(
     sum.open += open;
   }
   if (sum.submissions > 0) sum.ids.push(account.id);
-  const setsOf = () =>
-    db<{ id: string }[]>`
-      select id from runledger.test_sets where account_id = ${account.id} order by id`;
-  const sets = await setsOf();
   // That a set is unused since now means: no submission that has not ended needs it.
-  sum.test_sets = await countFound(
-    () => db`
-      select runledger.purge_test_set(runledger.clock(), operator => ${operator}, of_account => ${account.id}) as found`,
-  );
-  const left = new Set((await setsOf()).map(({ id }) => id));
-  sum.ids.push(...sets.map(({ id }) => id).filter((id) => !left.has(id)));
+  const sets = await purgeTestSets(db, await timeBefore(db, 0), operator, account.id);
+  sum.test_sets = sets.length;
+  sum.ids.push(...sets);
   return sum;
 }
 

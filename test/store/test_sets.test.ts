@@ -7,6 +7,7 @@ import { rebuild } from '../../src/store/rebuild.ts';
 import { purgePayloads, purgeTestSets } from '../../src/store/retention.ts';
 import { createTestSets, inPieces, PIECE_BYTES } from '../../src/store/test_sets.ts';
 import { verify } from '../../src/store/verify.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 import { matchLists } from '../support/match_lists.ts';
 import { aSet, judgingOf, refOf } from './a_set.ts';
 import { seal } from './seal_now.ts';
@@ -284,7 +285,16 @@ t.test('a deletion waits for a submission that is being accepted', async (t) => 
   };
   const other = w.connect(w.database.urls.web, 1);
   const root = w.connect(w.database.superuser_url, 1);
+  const waits = async (name: string) => {
+    for (;;) {
+      const [row] = await root`
+        select count(*)::integer as n from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like ${`%${name}%`}`;
+      if (row!['n'] > 0) break;
+    }
+  };
   let removed: Promise<string> | undefined;
+  let purged: Promise<unknown> | undefined;
   const submission_id = newId();
   const row = {
     ...{ digest: Buffer.from(key.digest).toString('hex'), id: submission_id, language: 'python' },
@@ -295,14 +305,44 @@ t.test('a deletion waits for a submission that is being accepted', async (t) => 
       select outcome from runledger.submit_many(${JSON.stringify([row])}::text::jsonb, '{x}', '{""}', '{NULL}', 10, true, '{x}')`;
     t.equal(accepted!['outcome'], 'accepted');
     removed = sets.remove(owner, id);
-    for (;;) {
-      const [waits] = await root`
-        select count(*)::integer as n from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock' and query like '%remove_test_set%'`;
-      if (waits!['n'] > 0) break;
-    }
+    await waits('remove_test_set');
+    purged = w.db`select runledger.purge_test_set(${id}, runledger.clock()) as deleted`.execute();
+    await waits('purge_test_set');
   });
   t.equal(await removed, 'in_use');
+  t.match(await purged, [{ deleted: false }]);
+});
+
+t.test('a deletion looks for submissions before it holds up other sets', async (t) => {
+  const { w, owner, sets, consumer, use } = await scene(t);
+  const make = async (name: string) =>
+    ((await sets.create({ owner, ...aSet(name, [Buffer.from(name)]) })) as { id: string }).id;
+  const [removed, purged] = [await make('removed'), await make('purged')];
+  for (const id of [removed, purged]) {
+    const submission_id = ((await use(id)) as { id: string }).id;
+    await start(consumer.executions, submission_id);
+    await consumer.executions.complete({ submission_id, attempt: 1, outcome: outcome() });
+  }
+  await w.clock.advance(DAY_MS);
+  const deletions = [
+    () => sets.remove(owner, removed),
+    () => w.db`select runledger.purge_test_set(${purged}, runledger.clock()) as deleted`.execute(),
+  ];
+  const answers: unknown[] = [];
+  for (const deletion of deletions) {
+    let deleting: Promise<unknown> | undefined;
+    const other = w.connect(w.database.url, 1);
+    await other.begin(async (tx) => {
+      await tx`lock table runledger.submissions in access exclusive mode`;
+      deleting = deletion();
+      while ((await lockWaits(tx)) === 0);
+      const [lock] = await tx`
+        select pg_try_advisory_xact_lock(hashtext('runledger test sets')) as is_free`;
+      t.equal(lock!['is_free'], true);
+    });
+    answers.push(await deleting);
+  }
+  t.match(answers, ['removed', [{ deleted: true }]]);
 });
 
 t.test('rebuild makes the rows of sets from their manifests', async (t) => {
@@ -347,7 +387,7 @@ t.test('a purge deletes the sets that nothing has used since', async (t) => {
   await seal(w.web);
   const before = new Date(noon.getTime() + DAY_MS);
   t.equal(await purgePayloads(w.db, before), 1);
-  t.equal(await purgeTestSets(w.db, before, 'ada@console'), 1);
+  t.same(await purgeTestSets(w.db, before, 'ada@console'), [old]);
   t.same((await sets.list(owner)).map(({ id }) => id).sort(), [used, waiting, young].sort());
   t.equal(await count('contents'), 4);
   const [event] =

@@ -50,7 +50,8 @@ export const honest: readonly Honest[] = [
   {
     name: 'an operator deletes the test sets that nothing has used for long',
     does: ({ root }) =>
-      root`select runledger.purge_test_set(now() - interval '30 days', 'ada@console')`,
+      root`select runledger.purge_test_set(id, now() - interval '30 days', 'ada@console')
+        from runledger.unused_test_sets(now() - interval '30 days') id`,
   },
   {
     name: 'a role that owns nothing of ours shares what it makes later',

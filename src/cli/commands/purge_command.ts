@@ -20,7 +20,7 @@ export const command: Command = {
     const db = await context.database();
     const ended_before = await timeBefore(db, older_than_ms);
     const submissions = await purgePayloads(db, ended_before, operatorName());
-    const test_sets = await purgeTestSets(db, ended_before, operatorName());
+    const { length: test_sets } = await purgeTestSets(db, ended_before, operatorName());
     const before = ended_before.toISOString();
     if (context.json) context.answer({ ended_before, submissions, test_sets });
     else
