@@ -35,8 +35,9 @@ begin
   when 'submission.failed' then
     s.completed_at := at;
     s.verdict := 'IE';
-    s.stdout_truncated := false;
-    s.stderr_truncated := false;
+    -- A failure that no worker reported has no output.
+    s.stdout_truncated := coalesce(facts -> 'stdout_truncated' = 'true', false);
+    s.stderr_truncated := coalesce(facts -> 'stderr_truncated' = 'true', false);
     -- A checker that failed is a failure of the service: the tests show which it was.
     if facts ? 'tests' then
       s.judged := true;

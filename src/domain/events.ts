@@ -171,7 +171,7 @@ export const eventTypes = {
   ],
   /**
    * The service failed, not the program. It has measures where a worker reported the failure, in the shape that
-   * submission.completed had at the time. None of them is shown.
+   * submission.completed had at the time. Of them only stdout_truncated and stderr_truncated are shown.
    */
   'submission.failed': [
     v.strictObject({

@@ -104,8 +104,8 @@ function after(row: ResultRow | null, event: AppendedEvent): ResultRow {
       ...row,
       completed_at: at,
       verdict: 'IE',
-      stdout_truncated: false,
-      stderr_truncated: false,
+      stdout_truncated: facts['stdout_truncated'] === true,
+      stderr_truncated: facts['stderr_truncated'] === true,
       tests: (facts['tests'] as ResultRow['tests'] | undefined) ?? null,
     };
   if (type === 'submission.cancelled')

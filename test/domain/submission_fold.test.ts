@@ -41,6 +41,7 @@ t.test('events fold to the record that the projection gives', async (t) => {
     { verdict: 'SIG', exit_code: 139, signal: 'SIGSEGV', compile, stderr_truncated: true },
     { verdict: 'TLE', limits: { cpu_ms: 1500, stdout_bytes: 3 }, limit_exceeded: 'cpu_time' },
     { status: 'error', verdict: 'IE', exit_code: null },
+    { status: 'error', verdict: 'IE', stdout_truncated: true, stderr_truncated: true },
   ] as const;
   const ids = [await submitted()];
   for (const each of outcomes) {

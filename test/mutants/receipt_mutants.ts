@@ -113,6 +113,11 @@ export const receiptMutants: readonly Mutant[] = [
     ],
     ['as SQL: each start counts', 'row.attempts + 1', 'row.attempts'],
     ['as SQL: a failure has a verdict', "verdict: 'IE',", ''],
+    [
+      'as SQL: a failure has cut output as its facts say',
+      "stderr_truncated: facts['stderr_truncated'] === true",
+      'stderr_truncated: false',
+    ],
   ),
   ...inFile(
     'src/store/receipts.ts',

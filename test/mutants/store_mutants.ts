@@ -242,9 +242,14 @@ export const storeMutants: readonly Mutant[] = [
     ],
     // The verdict from the facts would be the same: the schema of submission.failed allows IE alone.
     [
-      'a failure of the service has no cut output',
-      "s.verdict := 'IE';\n    s.stdout_truncated := false;\n",
-      "s.verdict := 'IE';\n",
+      'a failure that no worker reported has no cut output',
+      "coalesce(facts -> 'stdout_truncated' = 'true', false)",
+      "facts -> 'stdout_truncated' = 'true'",
+    ],
+    [
+      'a failure has cut output as its facts say',
+      "coalesce(facts -> 'stderr_truncated' = 'true', false)",
+      'false',
     ],
     ['a start is timed', '    s.started_at := at;\n', ''],
     ['the first row names the test set', "('test_set', $$(facts ->> 'test_set')::uuid$$),", ''],

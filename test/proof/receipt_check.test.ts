@@ -574,12 +574,17 @@ const FILES = [{ path: 'out/"é".png', bytes: Uint8Array.of(0, 255, 10) }];
 
 t.test('a record of a submission that was judged', async (t) => {
   const { proven, wrong } = bothVerifiers(t);
-  const given = (type: string, tests: readonly TestOutcome[], change: AnyRecord = {}) => {
+  const given = (
+    type: string,
+    tests: readonly TestOutcome[],
+    change: AnyRecord = {},
+    more: AnyRecord = {},
+  ) => {
     const payloads = { tests: packTests(tests), files: packFiles(FILES), transcript: '> 1\n' };
     const bytes = Object.fromEntries(
       Object.entries(payloads).map(([kind, each]) => [kind, digest(kind as Kind, each)]),
     );
-    const facts = { ...completed.facts, tests: factsOf(tests), score: 2.5 };
+    const facts = { ...completed.facts, tests: factsOf(tests), score: 2.5, ...more };
     const end = { type, schema: type === 'submission.failed' ? 1 : 2 };
     const steps = [
       accepted,
@@ -650,6 +655,16 @@ t.test('a record of a submission that was judged', async (t) => {
   );
   const ended = { ...nothing, status: 'error', verdict: 'IE' };
   await proven('a failure, with the tests', given('submission.failed', OUTCOMES, ended));
+  for (const name of ['stdout_truncated', 'stderr_truncated']) {
+    const cut = { ...ended, [name]: true };
+    const facts = { [name]: true };
+    await proven(`a failure with ${name}`, given('submission.failed', OUTCOMES, cut, facts));
+    await wrong(
+      `a failure that hides ${name}`,
+      given('submission.failed', OUTCOMES, ended, facts),
+      new RegExp(`^${name}: the record says `),
+    );
+  }
   for (const [name, change] of recordManipulations(honest.record)) {
     const changed = structuredClone(honest);
     change(changed, structuredClone(honest));

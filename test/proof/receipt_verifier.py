@@ -434,7 +434,7 @@ FACTS = {
         "tests": or_null(each(TEST)),
         "score": or_null(number),
     },
-    ("submission.failed", 1): {**BYTES, "tests": or_null(each(TEST))},
+    ("submission.failed", 1): {**BYTES, **FLAGS, "tests": or_null(each(TEST))},
     ("delivery.attempted", 1): BYTES,
 }
 
@@ -511,7 +511,8 @@ def record_of(events, status, end):
     said = events[end]["facts"].items() if events[end]["type"] == "submission.completed" else ()
     facts = {name: value for name, value in said if name in own}
     if events[end]["type"] == "submission.failed":
-        facts.update(verdict="IE", stdout_truncated=False, stderr_truncated=False, tests=events[end]["facts"].get("tests"))
+        of_end = events[end]["facts"]
+        facts.update(verdict="IE", tests=of_end.get("tests"), **{name: of_end.get(name, False) for name in FLAGS})
     elif events[end]["type"] == "submission.cancelled":
         facts.update(stdout_truncated=False, stderr_truncated=False)
     elif events[end]["schema"] == 1:

@@ -127,15 +127,27 @@ t.test('the report of an end cannot change what was set before it', async (t) =>
 
 t.test('what the service failed at has the verdict of status error', async (t) => {
   const { w, submitOne, executions } = await scene(t);
-  const id = await submitOne();
-  await start(executions, id);
-  await executions.complete({ submission_id: id, attempt: 1, outcome: failed() });
-  const [row] = await w.db`
-    select status, verdict, stdout_truncated as stdout_cut, stderr_truncated as stderr_cut
-    from runledger.submissions where id = ${id}`;
+  const rowOf = async (id: string) => {
+    const [row] = await w.db`
+      select status, verdict, stdout_truncated as stdout_cut, stderr_truncated as stderr_cut
+      from runledger.submissions where id = ${id}`;
+    return row;
+  };
   const verdict = verdictsWith('error')[0];
-  t.same(row, { status: 'error', verdict, stdout_cut: false, stderr_cut: false });
   t.equal(verdictsWith('error').length, 1);
+  for (const stderr_truncated of [false, true]) {
+    const id = await submitOne();
+    await start(executions, id);
+    const report = { ...failed(), stderr_truncated };
+    await executions.complete({ submission_id: id, attempt: 1, outcome: report });
+    t.same(await rowOf(id), {
+      ...{ status: 'error', verdict, stdout_cut: false, stderr_cut: stderr_truncated },
+    });
+  }
+  const waiting = await submitOne();
+  await w.db`select runledger.expire_pending(interval '-1 hour')`;
+  const none = { status: 'error', verdict, stdout_cut: false, stderr_cut: false };
+  t.same(await rowOf(waiting), none, 'without a report, so that no output was cut');
 });
 
 t.test('a log with an impossible history is reported, and not rebuilt', async (t) => {
