@@ -1,5 +1,7 @@
 /** Months and the ids of their submissions: partitions are named after months, and a UUIDv7 begins with its time. */
 
+import { usOf } from '../domain/clocks.ts';
+
 export type Month = {
   /** The lowest id, and the lowest of the next month. */
   readonly low: string;
@@ -14,6 +16,12 @@ export function monthOf(partition: string): Month | null {
   const begins = Date.UTC(Number(year), Number(month) - 1);
   const ends = new Date(Date.UTC(Number(year), Number(month)));
   return { low: floorOf(begins), high: floorOf(ends.getTime()), ends };
+}
+
+/** The end of the month in microseconds since 2000: no stream of it began later. Infinity for a partition that is no month. */
+export function usOfMonth(partition: string): number {
+  const month = monthOf(partition);
+  return month ? usOf(month.ends) : Number.POSITIVE_INFINITY;
 }
 
 export const isOfMonth = (id: string, { low, high }: Month): boolean => id >= low && id < high;

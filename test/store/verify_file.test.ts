@@ -271,6 +271,59 @@ t.test(
   },
 );
 
+t.test('what is sealed and not cosigned is named, and a problem after a day', async (t) => {
+  for (const age_days of [0, 3]) {
+    const { w, runOne, exported } = await scene(t);
+    const begin = new Date(Date.now() - age_days * DAY_MS - 60_000);
+    await w.clock.set(begin);
+    await runOne();
+    await seal(w.web);
+    const accepted = (await lastCheckpoint(w.web))!;
+    const { text } = parseNote(accepted.note);
+    for (const witness of witnesses)
+      await putCosignature(w.web, accepted, witness.verifier, witness.sign(text));
+    const trust = { policy, keys: [], removals: null, kept: null };
+    const looks = async () => ({
+      live: await verify(w.db, { ...trust, live: true }),
+      offline: await verify(w.db, { ...trust, live: false }),
+      file: await verifyFile(await exported(), trust),
+    });
+    for (const report of Object.values(await looks())) {
+      t.equal(report.unaccepted, null);
+      t.same(report.unchecked, []);
+    }
+
+    const since = new Date(begin.getTime() + 1000);
+    await w.clock.set(since);
+    await runOne();
+    await seal(w.web);
+    await w.clock.set(new Date(since.getTime() + 1000));
+    await runOne();
+    const { live, offline, file } = await looks();
+    const leaves = live.sealed - accepted.size;
+    t.ok(leaves > 0);
+    for (const report of [live, offline, file])
+      t.same(report.unaccepted, { leaves, oldest_at: since });
+    const line = `${leaves} leaves since ${since.toISOString()}, which are sealed, and which the policy has not accepted`;
+    if (age_days === 0) t.match(file, { well: true, proven: { size: accepted.size } });
+    t.same([live.unchecked, offline.unchecked, file.unchecked], [[], [line], [line]]);
+    const named = (problems: readonly string[]) =>
+      problems.filter((problem) => /policy accepts/.test(problem));
+    t.same(named(offline.problems), []);
+    matchLists(
+      t,
+      named(live.problems),
+      age_days === 0
+        ? []
+        : [
+            new RegExp(
+              `^${leaves} leaves are sealed behind the last .* and one is of \\d days ago: `,
+            ),
+          ],
+    );
+  }
+});
+
 t.test('cosignatures of strangers take the place of no witness', async (t) => {
   const { w, runOne, exported } = await scene(t);
   await runOne();

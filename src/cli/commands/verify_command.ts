@@ -216,7 +216,8 @@ function eventLines(report: FileVerification): string[] {
   ];
 }
 
-function verdictOf({ proven, unproven, problems, problem_counts }: FileVerification): string[] {
+function verdictOf(report: FileVerification): string[] {
+  const { proven, unproven, unaccepted, problems, problem_counts } = report;
   if (problems.length > 0) {
     const counts = Object.entries(problem_counts).map(([name, count]) => `${name} ${count}`);
     return [
@@ -230,5 +231,6 @@ function verdictOf({ proven, unproven, problems, problem_counts }: FileVerificat
   const by =
     witnesses.length > 0 ? `, cosigned by ${witnesses.join(', ')}` : ', cosigned by nobody';
   const when = cosigned_at ? ` of ${timeText(cosigned_at)}` : '';
-  return [`proven up to leaf ${size} (checkpoint${when} of ${origin}${by})`];
+  const behind = unaccepted ? `, and not the ${unaccepted.leaves} leaves sealed behind it` : '';
+  return [`proven up to leaf ${size} (checkpoint${when} of ${origin}${by})${behind}`];
 }
