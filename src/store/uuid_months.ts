@@ -35,6 +35,12 @@ export const canBeDetached = (partition: string): boolean =>
   partition.length === 14 &&
   monthOf(partition) !== null;
 
+/** The partition of events that this id, a UUIDv7, belongs to. */
+export function partitionOf(id: Buffer): string {
+  const [year, month] = new Date(id.readUIntBE(0, 6)).toISOString().split('-');
+  return `events_${year}_${month}`;
+}
+
 /** The lowest UUIDv7 of an instant. */
 export function floorOf(at_ms: number): string {
   const hex = at_ms.toString(16).padStart(12, '0');

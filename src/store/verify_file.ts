@@ -30,9 +30,9 @@ import {
   type Trust,
   UnacceptedTimes,
 } from './signed_notes.ts';
-import { canBeDetached, isOfMonth, monthOf, usOfMonth } from './uuid_months.ts';
+import { canBeDetached, partitionOf, usOfMonth } from './uuid_months.ts';
 import { absentLogs, repairLines, unacceptedLines, type Verification } from './verify.ts';
-import { checkRemovals, checkRepairs } from './verify_removals.ts';
+import { checkRemovals, checkRepairs, type DetachedMonth } from './verify_removals.ts';
 import { VersionTable } from './version_table.ts';
 
 export type FileVerification = Pick<
@@ -247,7 +247,7 @@ class FileCheck {
     const allowed = policy ? (removals ?? NO_REMOVALS) : null;
     const months = checkRemovals(this.#entries.claims, gaps, allowed, problems);
     checkRepairs(this.#entries.claims, policy, allowed, problems);
-    for (const { partition } of months) this.#checkGone(partition);
+    this.#checkGone(months);
     if (policy && !this.#proven)
       problems.add(
         'checkpoints',
@@ -278,15 +278,16 @@ class FileCheck {
     };
   }
 
-  #checkGone(partition: string): void {
-    const month = monthOf(partition);
-    for (const { low, high } of this.#times.values()) {
-      const stream = [low, high].map(uuidText).find((id) => month && isOfMonth(id, month));
-      if (stream)
-        this.problems.add(
-          'removals',
-          `${partition} was detached, and its stream ${stream} is in the file`,
-        );
-    }
+  /** Anybody can write a file with many claims and many ids, so neither is gone through for each of the other. */
+  #checkGone(months: readonly DetachedMonth[]): void {
+    const claimed = new Set(months.map(({ partition }) => partition));
+    // A month can begin between the two.
+    for (const { low, high } of this.#times.values())
+      for (const [partition, id] of new Map([high, low].map((id) => [partitionOf(id), id])))
+        if (claimed.has(partition))
+          this.problems.add(
+            'removals',
+            `${partition} was detached, and its stream ${uuidText(id)} is in the file`,
+          );
   }
 }
