@@ -188,9 +188,16 @@ function linesOf(report: Verification): string[] {
   lines.push(...changeLines(report), ...uncheckedLines(report));
   if (seals?.head)
     lines.push(
-      `head ${seals.head.number} over ${seals.head.total} events: ${seals.head.proven ? 'proven' : 'NOT PROVEN'}`,
+      `head ${seals.head.number} over ${seals.head.total} events: ${headVerdict(seals.head)}`,
     );
   return lines;
+}
+
+function headVerdict({ found, proven }: { found: boolean; proven: boolean }): string {
+  if (proven) return 'proven';
+  return found
+    ? 'the log has it, not proven: nobody checked its signature; name the key with --signer'
+    : 'NOT PROVEN';
 }
 
 const fileLines = (report: FileVerification): string[] => [
