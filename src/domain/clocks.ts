@@ -24,6 +24,9 @@ export const FIRST_US = -EPOCH_MS * 1000;
 /** Microseconds as PostgreSQL counts them. Infinity, and what no Date can hold, is an invalid date. */
 export const timeOf = (at_us: bigint | number): Date => new Date(floorMs(at_us) + EPOCH_MS);
 
+/** The reverse of timeOf. */
+export const usOf = (time: Date): number => (time.getTime() - EPOCH_MS) * 1000;
+
 /** Cut to milliseconds, also before 2000. A bigint may have more digits than a double. */
 function floorMs(at_us: bigint | number): number {
   if (typeof at_us === 'number') return Math.floor(at_us / 1000);

@@ -116,7 +116,8 @@ async function keep(asked: Asked, answer: WitnessAnswer): Promise<CosignOutcome>
   if (!cosignature) return failed(`its answer has no signature by ${key.name} on our checkpoint`);
   const wrong = clockProblem(cosignedAt(cosignature).getTime(), checkpoint, await databaseTime(db));
   if (wrong !== null) return failed(wrong);
-  await putCosignature(db, checkpoint, key, cosignature);
+  // Of the empty tree there is nothing to prove, and no checkpoint in the database.
+  if (checkpoint.size > 0) await putCosignature(db, checkpoint, key, cosignature);
   return { kind: 'cosigned', size: checkpoint.size };
 }
 

@@ -3,8 +3,9 @@
  * no other, and is asked one thing at a time.
  *
  * What must stay true: while a witness has another tree than ours, this process signs nothing (Sealer.stop). The first thing
- * that a process does is ask every witness, about a checkpoint that it has cosigned, too. It builds on no checkpoint that it
- * found before each has answered, or has given no answer (Sealer.hold): so a database that was restored from a copy is found
+ * that a process does is ask every witness, about a checkpoint that it has cosigned, too. Where the database has none, it asks
+ * about the empty tree, which every tree extends: a witness that has cosigned more says so. No tree of events is signed before
+ * each has answered, or has given no answer (Sealer.hold): so a database that was restored from a copy, or emptied, is found
  * out before it is built on, if a witness can be reached. Nothing that the database says ends this wait. A witness that
  * cosigns our newest checkpoint has no other tree.
  *
@@ -15,7 +16,7 @@ import type { Db } from '../db.ts';
 import { createLog, type Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import type { VerifierKey } from '../proof/note.ts';
-import { lastCheckpoint, type Sealer, type Wait } from '../store/checkpoints.ts';
+import { emptyCheckpoint, lastCheckpoint, type Sealer, type Wait } from '../store/checkpoints.ts';
 import { readCosigned, type WitnessState, witnessName } from '../store/cosignatures.ts';
 import { cosign } from './cosign.ts';
 import type { Chore } from './maintain.ts';
@@ -35,7 +36,7 @@ const LONGEST_PAUSE_MS = 5 * 60_000;
 
 type Options = {
   witnesses: readonly { readonly key: VerifierKey; readonly url: string }[];
-  sealer: Pick<Sealer, 'stop' | 'hold'>;
+  sealer: Pick<Sealer, 'key' | 'stop' | 'hold'>;
   log: Log;
   metrics: Metrics;
   every_ms?: number;
@@ -85,7 +86,7 @@ const forkReason = ({ name, problem }: WitnessState) =>
 function watch(
   given: Options & { witness: Options['witnesses'][number]; every_ms: number; onChange(): void },
 ) {
-  const { witness, log, every_ms, onChange } = given;
+  const { witness, sealer, log, every_ms, onChange } = given;
   const { key, url } = witness;
   const name = witnessName(key);
   let state: WitnessState = { name: key.name, cosigned: null, problem: null, forked: false };
@@ -114,8 +115,9 @@ function watch(
     change({ cosigned });
     if (performance.now() < next_ms) return;
     if (asked && cosigned?.behind === 0 && state.problem === null) return;
-    const checkpoint = await lastCheckpoint(db);
-    if (!checkpoint) return;
+    const checkpoint = (await lastCheckpoint(db)) ?? (sealer.key && emptyCheckpoint(sealer.key));
+    // About the empty tree, it is asked once.
+    if (!checkpoint || (asked && checkpoint.size === 0 && !state.forked)) return;
     const outcome = await cosign({ db, key, url, checkpoint, stopping }, cosigned?.size ?? 0);
     if (stopping.aborted || outcome.kind === 'outrun') return;
     if (!asked) {
@@ -140,6 +142,10 @@ function watch(
   const run: Chore['run'] = async (db, stopping) => {
     try {
       await round(db, stopping);
+      if (failure !== null) {
+        failure = null;
+        onChange();
+      }
     } catch (error) {
       failure = (error as Error).message;
       onChange();

@@ -73,7 +73,7 @@ export type Sealer = {
   problem(): string | null;
   /** Signs nothing any more, because a witness knows another tree; null: goes on. */
   stop(reason: string | null): void;
-  /** Builds on no checkpoint that this process did not see grow, because witnesses were not asked yet; null: goes on. */
+  /** Signs nothing before this process has seen a checkpoint, because witnesses were not asked yet; null: goes on. */
   hold(wait: Wait | null): void;
 };
 
@@ -104,7 +104,7 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
     // While this call reads, another one may seal.
     const before = seen;
     const start = await startOf(db, key);
-    if (start.last && !before && held !== null)
+    if (!before && held !== null)
       throw held.failed ? new CannotSeal(held.reason) : new NotYet(held.reason);
     await checkClock(db, start.last, key);
     if (before) await checkExtends(db, before, start.last);
@@ -296,6 +296,16 @@ async function sealWindow(db: Db, key: LogKey, start: Start, now_ms: number): Pr
 export function signedNote({ signer }: LogKey, checkpoint: Checkpoint): string {
   const text = checkpointText(checkpoint);
   return noteText({ text, signatures: [signer.sign(text)] });
+}
+
+/** Of a log without events. It is stored nowhere. */
+export function emptyCheckpoint(key: LogKey): StoredCheckpoint {
+  const checkpoint = { origin: key.origin, size: 0, root: EMPTY_ROOT };
+  return {
+    ...checkpoint,
+    ...{ number: 0, sealed_at: new Date(), generation: 0, to_xid: '0', cosignatures: [] },
+    note: signedNote(key, checkpoint),
+  };
 }
 
 /** The new tree must begin with the old one: shown by a proof from the tiles, and not by the way it was made. */

@@ -2,7 +2,7 @@
  * Checkpoints as verify meets them: in the database, in an exported file, and in a file that an auditor kept. None of them is
  * believed for where it was found. Each is a claim about the first `size` events, which its signatures back.
  */
-import { isAfter, timeText } from '../domain/clocks.ts';
+import { dateOrNull, isAfter, timeText } from '../domain/clocks.ts';
 import { type Checkpoint, parseCheckpoint } from '../proof/checkpoint.ts';
 import { isSketchOf } from '../proof/log_key.ts';
 import { BadNote, cosignedAt, type Note, parseNote, type VerifierKey } from '../proof/note.ts';
@@ -29,6 +29,41 @@ export type Proven = {
   readonly first_cosigned_at: Date | null;
   readonly witnesses: readonly string[];
 };
+
+/** Leaves that are sealed behind the largest checkpoint that the policy accepts. */
+export type Unaccepted = {
+  readonly leaves: number;
+  /** The earliest time of their events, as they say; null if none has a time. */
+  readonly oldest_at: Date | null;
+};
+
+/** The times of the events behind the last checkpoint that was accepted. */
+export class UnacceptedTimes {
+  #earliest_us = Number.POSITIVE_INFINITY;
+  /** Of those that a later checkpoint covers. */
+  #sealed_us = Number.POSITIVE_INFINITY;
+
+  take(at_us: number): void {
+    if (at_us < this.#earliest_us) this.#earliest_us = at_us;
+  }
+
+  /** A checkpoint ends here. */
+  seal(): void {
+    this.#sealed_us = this.#earliest_us;
+  }
+
+  /** The policy accepts a checkpoint that ends here. */
+  accept(): void {
+    this.#earliest_us = this.#sealed_us = Number.POSITIVE_INFINITY;
+  }
+
+  /** Null if nothing is proven, or if all that is sealed is. */
+  of(proven: Proven | null, sealed: number): Unaccepted | null {
+    return proven && sealed > proven.size
+      ? { leaves: sealed - proven.size, oldest_at: dateOrNull(this.#sealed_us) }
+      : null;
+  }
+}
 
 /** Reports a note that cannot be read, and returns null for it. */
 export function readNote(text: string, name: string, problems: Problems): SignedNote | null {

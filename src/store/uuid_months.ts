@@ -1,5 +1,7 @@
 /** Months and the ids of their submissions: partitions are named after months, and a UUIDv7 begins with its time. */
 
+import { usOf } from '../domain/clocks.ts';
+
 export type Month = {
   /** The lowest id, and the lowest of the next month. */
   readonly low: string;
@@ -16,6 +18,12 @@ export function monthOf(partition: string): Month | null {
   return { low: floorOf(begins), high: floorOf(ends.getTime()), ends };
 }
 
+/** The end of the month in microseconds since 2000: no stream of it began later. Infinity for a partition that is no month. */
+export function usOfMonth(partition: string): number {
+  const month = monthOf(partition);
+  return month ? usOf(month.ends) : Number.POSITIVE_INFINITY;
+}
+
 export const isOfMonth = (id: string, { low, high }: Month): boolean => id >= low && id < high;
 
 /**
@@ -26,6 +34,12 @@ export const canBeDetached = (partition: string): boolean =>
   /^events_(19[7-9]|20\d|21\d)\d_/.test(partition) &&
   partition.length === 14 &&
   monthOf(partition) !== null;
+
+/** The partition of events that this id, a UUIDv7, belongs to. */
+export function partitionOf(id: Buffer): string {
+  const [year, month] = new Date(id.readUIntBE(0, 6)).toISOString().split('-');
+  return `events_${year}_${month}`;
+}
 
 /** The lowest UUIDv7 of an instant. */
 export function floorOf(at_ms: number): string {

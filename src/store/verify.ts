@@ -37,6 +37,7 @@ import {
   type Proven,
   type SignedNote,
   type Trust,
+  type Unaccepted,
 } from './signed_notes.ts';
 import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
@@ -55,6 +56,8 @@ export type Verification = {
   proven: Proven | null;
   /** Why nothing is proven, where there is no problem. */
   unproven: string | null;
+  /** What is sealed behind it. */
+  unaccepted: Unaccepted | null;
   events: number;
   sealed: number;
   unsealed: number;
@@ -89,7 +92,7 @@ export type VerifyOptions = Partial<Trust> & {
   readonly removals?: Removals | null;
   /** A checkpoint that was kept outside the database. */
   readonly kept?: Kept | null;
-  /** The database is that of the service, and no earlier copy: what can be sealed is sealed within a day. */
+  /** The database is that of the service, and no earlier copy: what can be sealed is sealed and cosigned within a day. */
   readonly live?: boolean;
   /** A head of the old chain, and whose signatures count: public keys, base64. */
   readonly head?: HeadFile | null;
@@ -287,6 +290,7 @@ async function verifyIn(
     : null;
   if (seals) reportSeals(seals, problems);
   if (options.live) checkAge(log, problems);
+  else unchecked.push(...unacceptedLines(log.unaccepted));
   unchecked.push(...absentLogs(log, policy, 'database'), ...(log.elsewhere ? [ELSEWHERE] : []));
   if (policy)
     unchecked.push(
@@ -303,14 +307,35 @@ async function verifyIn(
 const ELSEWHERE =
   'the log ran on another PostgreSQL last, so its newest events can be of transactions that had not begun there; `migrate` begins to seal them';
 
-/** Sealing waits for transactions that run. The longest are those of retention. */
-function checkAge({ oldest_unsealed_at: oldest, newest }: LogReport, problems: Problems): void {
+/**
+ * Sealing waits for transactions that run. The longest are those of retention. Witnesses may be away for some hours. What
+ * they have not signed, the holder of the log's key can still change.
+ */
+function checkAge({ oldest_unsealed_at, newest, unaccepted }: LogReport, problems: Problems): void {
   const now = Date.now();
-  if (!newest || !oldest || now - oldest.getTime() <= DATED_BACK_LATE_MS) return;
-  problems.add(
-    'checkpoints',
-    `the log has checkpoints, and an event of ${agoText(oldest.getTime(), now)} is not sealed: anybody could change it. \`doctor\` says why nothing is sealed; for an earlier copy of the database, use --offline`,
-  );
+  const ageOf = (time: Date | null | undefined) =>
+    time && now - time.getTime() > DATED_BACK_LATE_MS ? agoText(time.getTime(), now) : null;
+  const copy = 'for an earlier copy of the database, use --offline';
+  const unsealed = newest && ageOf(oldest_unsealed_at);
+  if (unsealed)
+    problems.add(
+      'checkpoints',
+      `the log has checkpoints, and an event of ${unsealed} is not sealed: anybody could change it. \`doctor\` says why nothing is sealed; ${copy}`,
+    );
+  const age = ageOf(unaccepted?.oldest_at);
+  if (age)
+    problems.add(
+      'checkpoints',
+      `${unaccepted!.leaves} leaves are sealed behind the last checkpoint that the policy accepts, and one is of ${age}: the holder of the log's key could change them. \`doctor\` says why witnesses do not sign; ${copy}`,
+    );
+}
+
+/** Where the age of a copy or of a file is no problem. */
+export function unacceptedLines(unaccepted: Unaccepted | null): string[] {
+  if (!unaccepted) return [];
+  const { leaves, oldest_at } = unaccepted;
+  const since = oldest_at ? ` since ${timeText(oldest_at)}` : '';
+  return [`${leaves} leaves${since}, which are sealed, and which the policy has not accepted`];
 }
 
 /**
@@ -364,6 +389,7 @@ function conclude(
     well,
     proven: well ? log.proven : null,
     unproven: well && !log.proven ? log.unproven : null,
+    unaccepted: log.unaccepted,
     ...{ events: log.events, sealed: log.sealed, unsealed: log.unsealed },
     oldest_unsealed_at: log.oldest_unsealed_at,
     checkpoints: log.checkpoints,
@@ -395,6 +421,7 @@ function repairLine({ at, facts }: LogClaim): string {
 const UNREAD: LogReport = {
   ...{ events: 0, sealed: 0, unsealed: 0, checkpoints: 0, proven: null, newest: null },
   unproven: 'the log could not be read',
+  unaccepted: null,
   ...{
     origins: new Map(),
     gaps: [],

@@ -28,10 +28,11 @@ import {
   readNote,
   type SignedNote,
   type Trust,
+  UnacceptedTimes,
 } from './signed_notes.ts';
-import { canBeDetached, isOfMonth, monthOf } from './uuid_months.ts';
-import { absentLogs, repairLines, type Verification } from './verify.ts';
-import { checkRemovals, checkRepairs } from './verify_removals.ts';
+import { canBeDetached, partitionOf, usOfMonth } from './uuid_months.ts';
+import { absentLogs, repairLines, unacceptedLines, type Verification } from './verify.ts';
+import { checkRemovals, checkRepairs, type DetachedMonth } from './verify_removals.ts';
 import { VersionTable } from './version_table.ts';
 
 export type FileVerification = Pick<
@@ -39,6 +40,7 @@ export type FileVerification = Pick<
   | 'well'
   | 'proven'
   | 'unproven'
+  | 'unaccepted'
   | 'events'
   | 'sealed'
   | 'unsealed'
@@ -92,6 +94,7 @@ class FileCheck {
   #newest: SignedNote | null = null;
   #proven: Proven | null = null;
   #unproven = 'there is no checkpoint';
+  readonly #unaccepted = new UnacceptedTimes();
   /** The latest time of the events so far, and the earliest of those behind the last checkpoint. */
   #newest_us = Number.NEGATIVE_INFINITY;
   #oldest_unsealed_us = Number.POSITIVE_INFINITY;
@@ -122,6 +125,7 @@ class FileCheck {
     const leaf = this.#entries.check(entry);
     this.#newest_us = Math.max(this.#newest_us, this.#entries.at_us);
     this.#oldest_unsealed_us = Math.min(this.#oldest_unsealed_us, this.#entries.at_us);
+    this.#unaccepted.take(this.#entries.at_us);
     this.#append(leaf);
     if (!this.#entries.type) return;
     if (this.#sketch.taken === 0) this.#sketch.add(entry, leaf);
@@ -148,6 +152,7 @@ class FileCheck {
       this.problems.add('removals', () => noGap(partition));
       return;
     }
+    this.#unaccepted.take(usOfMonth(partition));
     let digest = this.#gaps.get(partition);
     if (!digest) {
       digest = { count: 0, hash: createHash('sha256') };
@@ -172,6 +177,7 @@ class FileCheck {
     this.#origins.add(signed.origin);
     this.#oldest_unsealed_us = Number.POSITIVE_INFINITY;
     this.#reach(signed);
+    this.#unaccepted.seal();
   }
 
   #reach(signed: SignedNote): void {
@@ -186,7 +192,10 @@ class FileCheck {
     this.#checkTime(signed, judged);
     if (typeof judged === 'string') this.#unproven = judged;
     else if (!met) this.#unproven = `the file does not have the root of ${name}`;
-    else if (judged.size >= (this.#proven?.size ?? 0)) this.#proven = judged;
+    else if (judged.size >= (this.#proven?.size ?? 0)) {
+      this.#proven = judged;
+      this.#unaccepted.accept();
+    }
   }
 
   /** No event that it covers may be of a later time. */
@@ -238,7 +247,7 @@ class FileCheck {
     const allowed = policy ? (removals ?? NO_REMOVALS) : null;
     const months = checkRemovals(this.#entries.claims, gaps, allowed, problems);
     checkRepairs(this.#entries.claims, policy, allowed, problems);
-    for (const { partition } of months) this.#checkGone(partition);
+    this.#checkGone(months);
     if (policy && !this.#proven)
       problems.add(
         'checkpoints',
@@ -246,10 +255,12 @@ class FileCheck {
       );
     const lines = problems.lines();
     const well = lines.length === 0;
+    const unaccepted = this.#unaccepted.of(this.#proven, this.#newest?.size ?? 0);
     return {
       well,
       proven: well ? this.#proven : null,
       unproven: well && !this.#proven ? this.#unproven : null,
+      unaccepted,
       events: this.#entries.count,
       sealed: this.#newest?.size ?? 0,
       unsealed: Math.max(this.#tree.size - (this.#newest?.size ?? 0), 0),
@@ -260,23 +271,23 @@ class FileCheck {
       first_difference: lines[0] ?? null,
       problems: lines,
       problem_counts: problems.counts(),
-      unchecked: absentLogs(
-        { origins: this.#origins, claims: this.#entries.claims },
-        policy,
-        'file',
-      ),
+      unchecked: [
+        ...absentLogs({ origins: this.#origins, claims: this.#entries.claims }, policy, 'file'),
+        ...unacceptedLines(unaccepted),
+      ],
     };
   }
 
-  #checkGone(partition: string): void {
-    const month = monthOf(partition);
-    for (const { low, high } of this.#times.values()) {
-      const stream = [low, high].map(uuidText).find((id) => month && isOfMonth(id, month));
-      if (stream)
-        this.problems.add(
-          'removals',
-          `${partition} was detached, and its stream ${stream} is in the file`,
-        );
-    }
+  /** Anybody can write a file with many claims and many ids, so neither is gone through for each of the other. */
+  #checkGone(months: readonly DetachedMonth[]): void {
+    const claimed = new Set(months.map(({ partition }) => partition));
+    // A month can begin between the two.
+    for (const { low, high } of this.#times.values())
+      for (const [partition, id] of new Map([high, low].map((id) => [partitionOf(id), id])))
+        if (claimed.has(partition))
+          this.problems.add(
+            'removals',
+            `${partition} was detached, and its stream ${uuidText(id)} is in the file`,
+          );
   }
 }

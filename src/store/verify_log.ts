@@ -33,6 +33,8 @@ import {
   readNote,
   type SignedNote,
   type Trust,
+  type Unaccepted,
+  UnacceptedTimes,
   witnessKeys,
 } from './signed_notes.ts';
 import {
@@ -49,6 +51,7 @@ import {
   sealedSize,
   storedNotes,
 } from './stored_tree.ts';
+import { usOfMonth } from './uuid_months.ts';
 import {
   Alignment,
   type Claim,
@@ -74,6 +77,7 @@ export type LogReport = {
   /** The largest checkpoint that the policy accepts and the log has; else why there is none. */
   readonly proven: Proven | null;
   readonly unproven: string;
+  readonly unaccepted: Unaccepted | null;
   readonly gaps: readonly GapDigest[];
   readonly claims: readonly LogClaim[];
   /** The types of its events. */
@@ -190,6 +194,7 @@ class Walk {
   #oldest_unsealed_us = Number.POSITIVE_INFINITY;
   #proven: Proven | null = null;
   #unproven = 'there is no checkpoint';
+  readonly #unaccepted = new UnacceptedTimes();
   /** The place of the last event that was compared, and the horizon of the last checkpoint. */
   #last: Buffer | null = null;
   #horizon: Buffer | null = null;
@@ -238,8 +243,10 @@ class Walk {
       const to = Math.min(block.to, this.#gaps[0]?.first ?? block.to, await this.#nextSize());
       const begin = n;
       n = alignment.run(n, to, (at) => this.#checkPlace(block, tree.at, window.placeAt(at)));
-      for (let at = begin; at < n; at++)
+      for (let at = begin; at < n; at++) {
         if (window.times_us[at]! > this.#newest_us) this.#newest_us = window.times_us[at]!;
+        this.#unaccepted.take(window.times_us[at]!);
+      }
       this.#latest_us = Math.max(this.#latest_us, this.#newest_us);
       if (n > 0) this.#last = window.placeAt(n - 1);
     }
@@ -297,6 +304,7 @@ class Walk {
     }
     this.#tree.reach(claim);
     this.#judge(claim);
+    this.#unaccepted.seal();
     this.#checkpoints++;
     this.#newest = note;
     this.#origins.set(note.origin, note);
@@ -328,7 +336,10 @@ class Walk {
       this.#checkTime(claim.signed, judged.first_cosigned_at, 'was cosigned at', this.#latest_us);
     if (typeof judged === 'string') this.#unproven = judged;
     else if (!claim.met) this.#unproven = `the log does not have the root of ${claim.signed.name}`;
-    else if (judged.size >= (this.#proven?.size ?? 0)) this.#proven = judged;
+    else if (judged.size >= (this.#proven?.size ?? 0)) {
+      this.#proven = judged;
+      this.#unaccepted.accept();
+    }
   }
 
   async #passGap(gap: Gap): Promise<void> {
@@ -340,6 +351,7 @@ class Walk {
       digest = { count: 0, hash: createHash('sha256') };
       this.#gap_digests.set(gap.partition, digest);
     }
+    this.#unaccepted.take(usOfMonth(gap.partition));
     digest.count += count;
     digest.hash.update(block.hashes.subarray(from, from + count * HASH_BYTES));
     for (let at = from; at < from + count * HASH_BYTES; at += HASH_BYTES)
@@ -422,6 +434,7 @@ class Walk {
       checkpoints: this.#checkpoints,
       proven: this.#proven,
       unproven: this.#unproven,
+      unaccepted: this.#unaccepted.of(this.#proven, this.#size),
       gaps: [...this.#gap_digests].map(([partition, { count, hash }]) => ({
         ...{ partition, count },
         sha256: hash.digest('hex'),

@@ -44,15 +44,17 @@ export const detachedMonths = (claims: readonly LogClaim[]): DetachedMonth[] =>
       at,
     }));
 
-/** `removals`: null without a policy, where nobody says what is allowed. */
+/**
+ * Returns what the log claims of each partition, the first claim of it: anybody can append many of one name. `removals`: null
+ * without a policy, where nobody says what is allowed.
+ */
 export function checkRemovals(
   claims: readonly LogClaim[],
   gaps: readonly GapDigest[],
   removals: Removals | null,
   problems: Problems,
 ): DetachedMonth[] {
-  const months = detachedMonths(claims);
-  const byPartition = Map.groupBy(months, ({ partition }) => partition);
+  const byPartition = Map.groupBy(detachedMonths(claims), ({ partition }) => partition);
   for (const { partition, count, sha256 } of gaps) {
     const claimed = byPartition.get(partition)?.[0];
     if (!claimed)
@@ -102,7 +104,7 @@ export function checkRemovals(
     if (problem !== null) problems.add('removals', problem);
     else if (claim.type === 'test_set.deleted') checkSet(claim, removals, problems);
   }
-  return months;
+  return [...byPartition.values()].map(([claimed]) => claimed!);
 }
 
 /** What is wrong with a claim whatever else is in the log; null if nothing is. */

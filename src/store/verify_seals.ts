@@ -34,8 +34,8 @@ export type SealReport = {
   detached: string[];
   /** Of the last seal. */
   signer: string | null;
-  /** Whether the given head covers the log up to it. */
-  head: null | { number: string; total: string; proven: boolean };
+  /** Whether the log has the given head (`found`), and a key that counts has signed it, too (`proven`). */
+  head: null | { number: string; total: string; found: boolean; proven: boolean };
   problems: string[];
   /** The events that differ, as far as the sketch gives them. */
   events: EventDifference[];
@@ -79,7 +79,7 @@ export async function verifySeals(
     problems.push(
       `${stray - walked.counted} events are below the last seal and in no seal's window`,
     );
-  const head = options.head ? judgeHead(options.head, walked, options.signers) : null;
+  const head = options.head ? judgeHead(options.head, seals, walked, options.signers) : null;
   if (head) problems.push(...head.problems);
   const basis = problems.length > 0 ? await sketchBasis(db, options.head, last) : null;
   const events = basis ? await differing(db, basis, detached) : [];
@@ -92,7 +92,8 @@ export async function verifySeals(
     head: options.head && {
       number: options.head.number,
       total: options.head.total,
-      proven: head!.problems.length === 0,
+      found: head!.problems.length === 0,
+      proven: head!.problems.length === 0 && head!.signed,
     },
     problems,
     events,
@@ -206,7 +207,13 @@ function signatureProblem(seal: Seal, signers: readonly string[]): string | null
     : 'has a signature that is not of its hash';
 }
 
-function judgeHead(file: HeadFile, walked: Walked, signers: readonly string[]) {
+/** A head can name any key as its signer. So without keys that count, its signature only shows damage. */
+function judgeHead(
+  file: HeadFile,
+  seals: readonly Seal[],
+  walked: Walked,
+  signers: readonly string[],
+) {
   const problems: string[] = [];
   const name = `head ${file.number} (${file.sealed_at})`;
   const head = headOf(file);
@@ -229,7 +236,13 @@ function judgeHead(file: HeadFile, walked: Walked, signers: readonly string[]) {
     problems.push(
       `the log up to seal ${file.number} is not the one that was sealed by ${file.sealed_at}`,
     );
-  return { problems };
+  const seal = seals.find(({ number }) => number === file.number);
+  for (const name_of of ['total', 'generation', 'to_xid'] as const)
+    if (seal && String(seal[name_of]) !== String(file[name_of]))
+      problems.push(
+        `${name}: its ${name_of} is ${file[name_of]}, and that of the seal is ${seal[name_of]}`,
+      );
+  return { problems, signed: signed && signers.length > 0 };
 }
 
 function headOf(file: HeadFile): Head {

@@ -44,7 +44,7 @@ async function startedMetrics() {
   const none = null as never;
   await observeProcess(web, 'web');
   observeService(web, none, { queue_capacity: 1 });
-  const sealer = { problem: () => null, stop: () => {}, hold: () => {} };
+  const sealer = { key: null, problem: () => null, stop: () => {}, hold: () => {} };
   observeSealer(web, sealer as never);
   createCosigning({ witnesses: [], sealer, log, metrics: web });
   createDelivering({

@@ -2,6 +2,7 @@
 import { inFile, type Mutant } from './mutant.ts';
 
 const VERIFY = 'test/store/verify.test.ts';
+const FILE = 'test/store/verify_file.test.ts';
 const EXPORT = 'test/proof/export_file.test.ts';
 const REMOVALS = 'test/domain/removals.test.ts';
 const TREE = 'test/proof/compact_tree.test.ts';
@@ -60,6 +61,25 @@ export const verifyMutants: readonly Mutant[] = [
     ['a server that sees no rows is not believed', '&& rows === 0)', '&& rows < 0)'],
     ['a row that differs is a difference', 'if (differences === 0 && first)', 'if (rows < 0)'],
   ),
+  ...inFile(
+    'src/store/verify.ts',
+    FILE,
+    [
+      'what witnesses have not signed for a day is a problem',
+      'const age = ageOf(unaccepted?.oldest_at);',
+      'const age = null;',
+    ],
+    [
+      'what witnesses have not signed is named of a copy and of a file',
+      'if (!unaccepted) return [];',
+      'return [];',
+    ],
+  ),
+  ...inFile('src/store/signed_notes.ts', FILE, [
+    'events behind the newest checkpoint are not sealed',
+    'this.#sealed_us = this.#earliest_us;',
+    '',
+  ]),
   ...inFile('src/store/catalogue_changes.ts', CATALOGUE, [
     'a row has its place and its transaction',
     `x.xmin::text || ' ' || x.ctid::text as mark`,

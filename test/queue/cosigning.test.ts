@@ -89,9 +89,11 @@ t.test('nothing is sealed before each witness has answered, or failed to', async
   const witness = await aWitness(t, [KEY.signer.verifier]);
   await append(5);
   const empty = web([witness]);
+  await t.rejects(empty.sealer.seal(db), /^the witness witness\.test was not asked yet$/);
   await empty.round();
+  t.equal(await lastCheckpoint(db), null, 'it was asked about the empty tree');
+  t.match(empty.cosigning.states(), [{ problem: null, forked: false }]);
   await sealAll(w.db, db, empty);
-  t.ok(await lastCheckpoint(db), 'without a checkpoint there is nothing to ask');
   await append(5);
   const sealed = async () => (await lastCheckpoint(db))!.size;
   const before = await sealed();
@@ -140,13 +142,17 @@ t.test('the database cannot keep a process from asking the witnesses', async (t)
   const asked: string[] = [];
   const between = await aStranger(t, (res, body) => {
     asked.push(body);
-    witness.add(body).then((answer) => res.writeHead(answer.status).end(answer.body));
+    witness
+      .add(body)
+      .then(({ status, type, body }) =>
+        res.writeHead(status, { 'Content-Type': type ?? '' }).end(body),
+      );
   });
   const start = () => web([{ key: witness.key, url: between.url }]);
   const silent = start();
   let honest = await lying('cosigned', 'return;');
   await silent.round();
-  t.equal(asked.length, 1, 'that it says nothing of the witness is no answer of the witness');
+  t.ok(asked.length > 0, 'that it says nothing of the witness is no answer of the witness');
   await silent.sealer.check(db);
   await honest();
 
@@ -162,10 +168,59 @@ t.test('the database cannot keep a process from asking the witnesses', async (t)
   const empty = start();
   honest = await lying('last_checkpoint', 'return;');
   await empty.round();
+  await t.rejects(
+    empty.sealer.check(db),
+    /another tree \(our tree has 0 events, and it has cosigned/,
+  );
   await honest();
-  await t.rejects(empty.sealer.check(db), /^the witness witness\.test was not asked yet$/);
-  await empty.round();
+  const goesOn = async () => {
+    await empty.round();
+    return empty.cosigning.states()[0]!.problem === null;
+  };
+  t.ok(await eventually(goesOn));
   await empty.sealer.check(db);
+});
+
+t.test('a database that was emptied is not built on', async (t) => {
+  const { w, db, web, append } = await aLog(t);
+  const witness = await aWitness(t, [KEY.signer.verifier]);
+  await append(5);
+  const before = web([witness]);
+  await before.round();
+  await sealAll(w.db, db, before);
+  await before.round();
+  const root = w.connect(w.database.superuser_url, 1);
+  await root`set session_replication_role = replica`;
+  for (const table of ['checkpoints', 'cosignatures', 'log_tiles', 'log_sketch']) {
+    await root.unsafe(`alter table runledger.${table} disable trigger all`);
+    await root.unsafe(`delete from runledger.${table}`);
+  }
+  const after = web([witness]);
+  await t.rejects(after.sealer.seal(db), /was not asked yet/);
+  await after.round();
+  await t.rejects(
+    after.sealer.seal(db),
+    /^the log has forked: the witness witness\.test has another/,
+  );
+  t.equal(await lastCheckpoint(db), null);
+});
+
+t.test('why a witness was not asked is said only while it is so', async (t) => {
+  const { w, db, web, append } = await aLog(t);
+  const witness = await aWitness(t, [KEY.signer.verifier]);
+  await append(5);
+  const { cosigning, round } = web([witness]);
+  await w.db.unsafe('alter function runledger.last_checkpoint() rename to hidden');
+  await t.rejects(round());
+  t.match(cosigning.waitsFor(), { reason: /not asked yet: .*last_checkpoint/, failed: true });
+  await w.db.unsafe('alter function runledger.hidden() rename to last_checkpoint');
+  // A round that is stopped while it asks leaves the question open.
+  const stopping = new AbortController();
+  stopping.abort();
+  await cosigning.chores[0]!.run(db, stopping.signal);
+  t.match(cosigning.waitsFor(), { reason: /not asked yet$/, failed: false });
+  await round();
+  t.equal(cosigning.waitsFor(), null);
 });
 
 t.test('a witness that has more or less than the database says is followed', async (t) => {
@@ -174,6 +229,7 @@ t.test('a witness that has more or less than the database says is followed', asy
   await append(10);
   const mine = web([witness]);
   const { round, cosigning } = mine;
+  await round();
   await sealAll(w.db, db, mine);
   const stored = await lastCheckpoint(db);
   const asked = { db, key: witness.key, url: witness.url, checkpoint: stored!, stopping: NEVER };
@@ -200,6 +256,7 @@ t.test('damaged tiles are our own problem, and not a fork', async (t) => {
   const witness = await aWitness(t, [KEY.signer.verifier]);
   await append(20);
   const mine = web([witness]);
+  await mine.round();
   await sealAll(w.db, db, mine);
   await mine.round();
   await append(20);
@@ -329,6 +386,7 @@ t.test('a witness may not be far from the database, though it is near to us', as
   );
   const mine = web([behind]);
   await append(9);
+  await mine.round();
   await sealAll(w.db, db, mine);
   await mine.round();
   t.match(mine.cosigning.states(), [
@@ -393,6 +451,7 @@ t.test('two installations that watch each other', async (t) => {
   for (const [n, log] of logs.entries()) {
     const mine = log.web([witnesses[1 - n]!]);
     await log.append(30);
+    await mine.round();
     await sealAll(log.w.db, log.db, mine);
     await mine.round();
     const last = parseNote(noteWithCosignatures((await lastCheckpoint(log.db))!));

@@ -92,6 +92,7 @@ export async function forkedAfterCopy(t: Test, events: { original: number; copy:
   const witness = await aWitness(t, [KEY.signer.verifier]);
   await original.append(20);
   const first = original.web([witness]);
+  await first.round();
   await sealAll(original.w.db, original.db, first);
   await first.round();
   const copy = await copyOf(t, original.w);

@@ -2,6 +2,8 @@
 import t from 'tap';
 import { replayDelivery } from '../../src/store/deliveries.ts';
 import { setTier } from '../../src/store/keys.ts';
+import { createOperator, revokeOperator } from '../../src/store/operators.ts';
+import { forgetAccount, forgetSubmission } from '../../src/store/retention.ts';
 import { filledIn, PAGE, questions } from '../audit/questions.ts';
 import { seal } from '../store/seal_now.ts';
 import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
@@ -149,6 +151,87 @@ t.test('twenty questions and their answers', async (t) => {
     ['delivery.requested', id],
     ['tier.set', 'free'],
   ]);
+});
+
+t.test('commands and removals say whom they were about', async (t) => {
+  const w = await world(t);
+  const { submit } = w.submissions();
+  const { digest } = await w.key({ account: 'acme' });
+  const { executions } = await w.consumer();
+  const id = idOf(await submit({ secret_digest: digest, submission: submission() }));
+  await start(executions, id);
+  await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+  const [{ account_id } = { account_id: '' }] = await w.db<{ account_id: string }[]>`
+    select account_id from runledger.submissions`;
+  await createOperator(w.db, { name: 'grace', key_digest: Buffer.alloc(32, 1) });
+  await revokeOperator(w.db, 'grace', 'ada@console');
+  await forgetSubmission(w.db, id, 'ada@console');
+  await forgetAccount(w.db, 'acme', 'ada@console');
+  const auditor = w.connect(w.database.urls.auditor, 1);
+  const commands = await auditor`
+    select c.type, c.operator, c.account, c.about is not null as about from runledger.audit_commands c
+    where c.type in ('operator.revoked', 'payloads.forgotten') order by c.at, c.type`;
+  t.ok(
+    commands.some((each) => each['type'] === 'operator.revoked' && each['operator'] === 'grace'),
+  );
+  const removals =
+    await auditor`select type, account_id from runledger.audit_retention order by at`;
+  matchLists(
+    t,
+    [...removals],
+    removals.map(() => ({ type: 'payloads.forgotten', account_id })),
+  );
+  t.ok(removals.length > 0);
+});
+
+t.test('waiting after a loss is not running, whatever the clock did', async (t) => {
+  const w = await world(t);
+  const at = new Date('2026-11-20T12:00:00Z');
+  await w.clock.set(at);
+  const { submit } = w.submissions();
+  const { digest } = await w.key();
+  const { executions } = await w.consumer();
+  const lost = async () => {
+    const id = idOf(await submit({ secret_digest: digest, submission: submission() }));
+    await w.clock.advance(2000);
+    await start(executions, id);
+    await w.clock.advance(1000);
+    await executions.release([id], 'worker_died', { host: 'host-7' });
+    return id;
+  };
+  const waits = () => w.db`
+    select submissions, run_max_s, wait_max_s from runledger.audit_waits_daily`;
+  const id = await lost();
+  await w.clock.advance(3_600_000);
+  await w.cancel(id);
+  t.match([...(await waits())], [{ submissions: '1', run_max_s: null, wait_max_s: 2 }]);
+
+  await lost();
+  await w.clock.advance(3_600_000);
+  // Ids are of the real time, which is not that of this clock.
+  const [row] = await w.db`select runledger.expire_pending(interval '-100 years', 10) as ended`;
+  t.match(row, { ended: 1 });
+  t.match([...(await waits())], [{ submissions: '2', run_max_s: null }]);
+
+  // The clock is set back before the second start, and before the third.
+  const back = await lost();
+  const starts = [];
+  for (const attempt of [2, 3]) {
+    await w.clock.advance(-600_000);
+    starts.push(new Date((await w.db`select runledger.clock() as at`)[0]!['at']));
+    await start(executions, back, attempt);
+    await w.clock.advance(1000);
+    if (attempt === 2) await executions.release([back], 'worker_died', { host: 'host-7' });
+  }
+  const losses = await w.db`
+    select attempt, started_at, next_started_at from runledger.audit_lost_executions
+    where submission_id = ${back} order by attempt`;
+  t.match(
+    [...losses],
+    [{ next_started_at: starts[0] }, { started_at: starts[0], next_started_at: starts[1] }],
+  );
+  await executions.complete({ submission_id: back, attempt: 3, outcome: outcome() });
+  t.match([...(await waits())], [{ submissions: '3', run_max_s: 1 }]);
 });
 
 t.test('audit_state_at gives the state of any time', async (t) => {

@@ -396,7 +396,7 @@ t.test('a purge deletes the sets that nothing has used since', async (t) => {
   t.same(await problems(), []);
   const auditor = w.connect(w.database.urls.auditor, 1);
   t.match(await auditor`select * from runledger.audit_commands where type like 'test_set.%'`, [
-    { actor: 'operator ada@console' },
+    { actor: 'operator ada@console', about: old, account_id: owner.account_id },
   ]);
   const shown = await auditor`
     select * from runledger.audit_test_sets order by deleted_at is null, created_at, test_set_id`;

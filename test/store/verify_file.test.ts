@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { finished } from 'node:stream/promises';
 import t from 'tap';
+import { usOf } from '../../src/domain/clocks.ts';
 import { parseRemovals } from '../../src/domain/removals.ts';
 import { addItems, emptySketch, itemBytes } from '../../src/domain/sketch.ts';
 import { parseCheckpoint } from '../../src/proof/checkpoint.ts';
@@ -270,6 +271,92 @@ t.test(
     t.match(line, /\(submission\.completed\) are not of their schema/);
   },
 );
+
+t.test('what is sealed and not cosigned is named, and a problem after a day', async (t) => {
+  for (const age_days of [0, 3]) {
+    const { w, runOne, exported } = await scene(t);
+    const begin = new Date(Date.now() - age_days * DAY_MS - 60_000);
+    await w.clock.set(begin);
+    await runOne();
+    await seal(w.web);
+    const accepted = (await lastCheckpoint(w.web))!;
+    const { text } = parseNote(accepted.note);
+    for (const witness of witnesses)
+      await putCosignature(w.web, accepted, witness.verifier, witness.sign(text));
+    const trust = { policy, keys: [], removals: null, kept: null };
+    const looks = async () => ({
+      live: await verify(w.db, { ...trust, live: true }),
+      offline: await verify(w.db, { ...trust, live: false }),
+      file: await verifyFile(await exported(), trust),
+    });
+    for (const report of Object.values(await looks())) {
+      t.equal(report.unaccepted, null);
+      t.same(report.unchecked, []);
+    }
+
+    const since = new Date(begin.getTime() + 1000);
+    await w.clock.set(since);
+    await runOne();
+    await seal(w.web);
+    await w.clock.set(new Date(since.getTime() + 1000));
+    await runOne();
+    const { live, offline, file } = await looks();
+    const leaves = live.sealed - accepted.size;
+    t.ok(leaves > 0);
+    for (const report of [live, offline, file])
+      t.same(report.unaccepted, { leaves, oldest_at: since });
+    const line = `${leaves} leaves since ${since.toISOString()}, which are sealed, and which the policy has not accepted`;
+    if (age_days === 0) t.match(file, { well: true, proven: { size: accepted.size } });
+    t.same([live.unchecked, offline.unchecked, file.unchecked], [[], [line], [line]]);
+    const named = (problems: readonly string[]) =>
+      problems.filter((problem) => /policy accepts/.test(problem));
+    t.same(named(offline.problems), []);
+    matchLists(
+      t,
+      named(live.problems),
+      age_days === 0
+        ? []
+        : [
+            new RegExp(
+              `^${leaves} leaves are sealed behind the last .* and one is of \\d days ago: `,
+            ),
+          ],
+    );
+  }
+});
+
+t.test('a made-up file with many claims and many ids is checked in no time', async (t) => {
+  const { written } = await scene(t);
+  const MANY = 30_000;
+  const months = ['events_2025_01', 'events_2025_02'];
+  const at_us = BigInt(usOf(new Date()));
+  const entry = (stream: string, version: number, type: string, facts: object, seq: number) => ({
+    kind: 'entry' as const,
+    body: entryOf({
+      ...{ stream, version, type, schema: 1, at_us, generation: 1, xid: 1n, seq: BigInt(seq) },
+      facts: JSON.stringify(facts),
+    }),
+  });
+  const claims = Array.from({ length: MANY }, (_, n) => {
+    const facts = { partition: months[n % 2], events: 0, sketch: 'x' };
+    return entry('f0000000-0000-4000-8000-000000000001', n + 1, 'log.detached', facts, n);
+  });
+  // An id of its own for each of the ranges of time that verify keeps.
+  const events = Array.from({ length: MANY }, (_, n) =>
+    entry(newId(Date.now() - n * 2 ** 24), 1, 'execution.refused', {}, MANY + n),
+  );
+  const path = await written([...claims, ...events]);
+  const before = process.cpuUsage();
+  const { problems, problem_counts, detached } = await check(path);
+  const { user } = process.cpuUsage(before);
+  t.ok(user < 30e6, `${user / 1e6} s of CPU time`);
+  t.same(detached, months);
+  const back = problems.filter((problem) => / was detached, and its stream /.test(problem));
+  // A range of 4.66 hours can lie in two months.
+  t.ok(back.length > 0 && back.length <= problem_counts['removals']!);
+  for (const month of months)
+    t.ok(problems.includes(`${month} was detached ${MANY / 2} times`), month);
+});
 
 t.test('cosignatures of strangers take the place of no witness', async (t) => {
   const { w, runOne, exported } = await scene(t);

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { createSigner, type HeadFile } from '../../src/domain/seal_chain.ts';
+import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { headFile, seal } from './old_chain.ts';
 import { about, check, sealAnew, sealed, signer } from './sealed_log.ts';
@@ -122,4 +123,27 @@ t.test('a head that was changed or signed by another proves nothing', async (t) 
     await problems({ ...head, sketch: Buffer.alloc(100).toString('base64') }),
     /its sketch is not the one it signs/,
   );
+  for (const change of [{ total: '1' }, { generation: 9 }, { to_xid: '1' }] as const) {
+    const [[name, value] = ['', '']] = Object.entries(change);
+    const file = { ...head, ...change, signature: null, signer: null };
+    const report = await verify(w.db, { head: file, signers: [] });
+    const says = new RegExp(
+      `^head 2 \\(.*\\): its ${name} is ${value}, and that of the seal is \\d+$`,
+    );
+    t.ok(report.problems.some((problem) => says.test(problem)));
+    t.match(report.seals!.head, { found: false, proven: false });
+  }
+});
+
+t.test('a head that nobody signed whose key counts is not proven', async (t) => {
+  const { w, head } = await sealed(t);
+  const headOf = async (file: HeadFile, signers: readonly string[]) => {
+    const { problems, seals } = await verify(w.db, { head: file, signers });
+    t.same(about(problems), []);
+    return seals!.head;
+  };
+  t.match(await headOf(head, [signer.name]), { found: true, proven: true });
+  t.match(await headOf(head, []), { found: true, proven: false }, 'it names its own signer');
+  const unsigned = { ...head, signature: null, signer: null };
+  t.match(await headOf(unsigned, []), { found: true, proven: false });
 });

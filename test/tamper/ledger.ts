@@ -105,9 +105,10 @@ export async function makeLedger(t: Test): Promise<Ledger> {
   await storeSet(w, key_id, 'unused', [Buffer.from('old')]);
   const ids = [...(await run(6, now.getTime() - 5 * DAY_MS))];
   await sealAndCosign(w);
-  await w.clock.set(now);
+  const removed_ms = now.getTime() - 2 * DAY_MS;
+  await w.clock.set(new Date(removed_ms));
   await w.db`select runledger.ensure_partitions()`;
-  await purgePayloads(w.db, new Date(now.getTime() - 20 * DAY_MS));
+  await purgePayloads(w.db, new Date(removed_ms - 20 * DAY_MS));
   const month = new Date(before(3)).toISOString().slice(0, 7).replace('-', '_');
   await detachMonth(w.db, month);
   await sealAndCosign(w);

@@ -529,6 +529,18 @@ export const proofManipulations: readonly Manipulation[] = [
     with: { kept: true },
     says: /^changed event: /,
   },
+  {
+    name: 'cosignatures after checkpoint 1 are removed, and a later event is forged by the holder of the seal key alone',
+    does: ({ root }, { ids }) => forgeAndSign(root, ids.at(-1)!, { cosigned: 1 }),
+    says: /^\d+ leaves are sealed behind the last checkpoint that the policy accepts, and one is of 2 days ago: /,
+  },
+  {
+    name: 'the holder of the seal key alone forges an event of the last day, and removes the cosignatures on it',
+    does: ({ root }, { ids }) => forgeAndSign(root, ids.at(-1)!, { cosigned: 2 }),
+    says: /never/,
+    cannot:
+      'what witnesses have not signed yet is as the holder of the seal key says; their answer about the newest checkpoint shows it',
+  },
 ];
 
 /** As a restore of a backup leaves it that was made at the second checkpoint. */
@@ -557,8 +569,15 @@ async function rollBack(root: Db, { second_sketch }: Ledger): Promise<void> {
   );
 }
 
-/** Changes an event and signs everything that follows from it, with the keys of the log and of all witnesses. */
-async function forgeAndSign(root: Db, id: string): Promise<void> {
+/**
+ * Changes an event and signs everything that follows from it, with the keys of the log and of all witnesses; with those of the
+ * witnesses only up to checkpoint `cosigned`.
+ */
+async function forgeAndSign(
+  root: Db,
+  id: string,
+  { cosigned = Number.POSITIVE_INFINITY } = {},
+): Promise<void> {
   const leaf = async () => {
     const query = `select ${ENTRY_COLUMNS} from runledger.events where stream = '${id}' and type = 'submission.completed'`;
     for await (const [entry] of readEntries(root, query)) return leafHash(entry!);
@@ -585,6 +604,8 @@ async function forgeAndSign(root: Db, id: string): Promise<void> {
     };
     const text = checkpointText(checkpoint);
     const lines = witnesses.map((witness) => {
+      if (Number(number) > cosigned)
+        return `delete from runledger.cosignatures where size = ${size}`;
       const signature = witness.sign(text);
       return `update runledger.cosignatures set line = '${signatureLine(signature)}', cosigned_at = '${cosignedAt(signature).toISOString()}'
         where size = ${size} and witness like '${signature.name}%'`;

@@ -188,9 +188,16 @@ function linesOf(report: Verification): string[] {
   lines.push(...changeLines(report), ...uncheckedLines(report));
   if (seals?.head)
     lines.push(
-      `head ${seals.head.number} over ${seals.head.total} events: ${seals.head.proven ? 'proven' : 'NOT PROVEN'}`,
+      `head ${seals.head.number} over ${seals.head.total} events: ${headVerdict(seals.head)}`,
     );
   return lines;
+}
+
+function headVerdict({ found, proven }: { found: boolean; proven: boolean }): string {
+  if (proven) return 'proven';
+  return found
+    ? 'the log has it, not proven: nobody checked its signature; name the key with --signer'
+    : 'NOT PROVEN';
 }
 
 const fileLines = (report: FileVerification): string[] => [
@@ -216,7 +223,8 @@ function eventLines(report: FileVerification): string[] {
   ];
 }
 
-function verdictOf({ proven, unproven, problems, problem_counts }: FileVerification): string[] {
+function verdictOf(report: FileVerification): string[] {
+  const { proven, unproven, unaccepted, problems, problem_counts } = report;
   if (problems.length > 0) {
     const counts = Object.entries(problem_counts).map(([name, count]) => `${name} ${count}`);
     return [
@@ -230,5 +238,6 @@ function verdictOf({ proven, unproven, problems, problem_counts }: FileVerificat
   const by =
     witnesses.length > 0 ? `, cosigned by ${witnesses.join(', ')}` : ', cosigned by nobody';
   const when = cosigned_at ? ` of ${timeText(cosigned_at)}` : '';
-  return [`proven up to leaf ${size} (checkpoint${when} of ${origin}${by})`];
+  const behind = unaccepted ? `, and not the ${unaccepted.leaves} leaves sealed behind it` : '';
+  return [`proven up to leaf ${size} (checkpoint${when} of ${origin}${by})${behind}`];
 }

@@ -1,6 +1,7 @@
 /** Asks each witness, as web does: whether it cosigns the newest checkpoint, and whether it has another tree. */
 import { askWitnessesOnce } from '../../queue/cosigning.ts';
 import type { WitnessState } from '../../store/cosignatures.ts';
+import { logKey } from '../installation_keys.ts';
 import { type Check, type Finding, fail, ok, warn } from './finding.ts';
 
 export const witnesses: Check = {
@@ -9,6 +10,7 @@ export const witnesses: Check = {
     const { witnesses } = context.config;
     if (!witnesses) return [ok('witnesses', 'none: nobody else saw how the log grew')];
     const ask = askWitnessesOnce(await context.database(), witnesses, {
+      key: await logKey(context).catch(() => null),
       stop: () => {},
       hold: () => {},
     });
