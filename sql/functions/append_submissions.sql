@@ -30,11 +30,11 @@ begin
   ), appended as (
     insert into events (stream, version, type, at, generation, facts)
     select a.id, 1, 'submission.accepted', a.at, (select max(generation) from generations),
-      jsonb_strip_nulls(jsonb_build_object(
+      short_facts('submission.accepted', jsonb_strip_nulls(jsonb_build_object(
         'account_id', a.account_id, 'key_id', a.key_id, 'language', b -> 'language', 'bytes', a.bytes,
         'compare', b -> 'compare', 'limits', b -> 'limits', 'webhook', b -> 'webhook_url' <> 'null',
         'idempotency_key', b -> 'idempotency_key', 'request_id', b -> 'request_id', 'traceparent', b -> 'traceparent'))
-        || coalesce(b -> 'judging', '{}')
+        || coalesce(b -> 'judging', '{}'))
     from accepted a
     returning stream, at, facts
   )

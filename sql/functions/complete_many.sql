@@ -78,7 +78,9 @@ begin
   -- One by one: two of them may be reports of the same submission.
   foreach n in array refused loop
     perform append_to_submissions(array_agg(s), '{execution.refused}', at, array[jsonb_build_object(
-      'attempt', attempts[n], 'consumer', consumer, 'verdict', results -> (n - 1) -> 'facts' -> 'verdict')])
+      'attempt', attempts[n], 'consumer', consumer, 'verdict',
+      -- Anybody with a login of a worker may report anything: what is no verdict (src/domain/verdicts.ts) is null.
+      substring(results -> (n - 1) -> 'facts' ->> 'verdict' from '^(?:AC|WA|RE|SIG|TLE|MLE|OLE|CE|IE)$'))])
     from submissions s where s.id = ids[n];
   end loop;
   return refused;

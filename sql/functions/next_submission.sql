@@ -117,7 +117,7 @@ begin
   ), appended as (
     insert into runledger.events (stream, version, type, schema, at, generation, facts)
     select (g.after).id, (g.after).version, g.type, runledger.current_schema_of(g.type), append_to_submissions.at,
-      (select max(generation) from runledger.generations), g.facts
+      (select max(generation) from runledger.generations), runledger.short_facts(g.type, g.facts)
     from given g
   ), put as (
     insert into runledger.submissions as s

@@ -6,6 +6,8 @@
 --
 -- The reason is one of loss_reasons, which says whether the loss counts against the submission and how many such losses
 -- end it. From its first death on, a submission runs without neighbours.
+--
+-- Evidence that is too long is left out: the event of the end has that of the last hundred losses.
 create or replace function runledger.release_many(
   consumer uuid, ids uuid[], reason text, evidence jsonb default '{}', attempts integer[] default null
 ) returns uuid[]
@@ -37,7 +39,8 @@ begin
   now_at := clock();
   delete from leases l where l.submission_id = any (released_ids);
   select append_to_submissions(released, array_agg('execution.lost'::text), now_at, array_agg(jsonb_build_object('attempt', s.attempts,
-    'consumer', consumer, 'reason', why.reason, 'counts', why.counts, 'evidence', release_many.evidence) order by s.ordinality))
+    'consumer', consumer, 'reason', why.reason, 'counts', why.counts,
+    'evidence', case when octet_length(release_many.evidence::text) > 10000 then '{"left_out": "it is too long"}' else release_many.evidence end) order by s.ordinality))
   into released from unnest(released) with ordinality s;
 
   again := fail_hopeless(released, why.reason, now_at);
@@ -74,7 +77,7 @@ begin
     array_agg(jsonb_build_object('verdict', 'IE', 'attempt', s.attempts, 'evidence', jsonb_build_object(
       'failed_for', why.failed_for,
       'losses', (select jsonb_agg(e.facts || jsonb_build_object('at', e.at) order by e.version)
-        from log e where e.stream = s.id and e.type = 'execution.lost'))) order by s.ordinality))
+        from (select * from log l where l.stream = s.id and l.type = 'execution.lost' order by l.version desc limit 100) e))) order by s.ordinality))
   from unnest(hopeless) with ordinality s;
   -- A notification has at most 8,000 bytes.
   perform pg_notify('runledger_done', array_to_string(hopeless_ids[n:n + 199], ','))

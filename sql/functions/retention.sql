@@ -212,15 +212,87 @@ as $$
   where i.inhparent = 'runledger.events'::regclass and c.relname ~ '^events_\d{4}_\d{2}$' order by 1
 $$;
 
+-- Refuses what the caller says of a month's events if it is not so: web makes it up from what it reads, and what the log says is
+-- there for ever. Events that are sealed do not change, so this needs no lock; and a transaction that has written nothing yet does
+-- not hold up sealing, however long it reads.
+--
+-- The sketches are believed. So are the hash and the indexes of a month with more than two million events: all its hashes must be
+-- in memory at once.
+create or replace function runledger.refuse_contents(month text, facts jsonb, firsts bigint[], counts bigint[]) returns void
+language plpgsql stable set search_path = runledger, pg_temp set timezone = 'UTC'
+as $$
+declare
+  -- SKETCH_BYTES of src/domain/sketch.ts
+  sketch_bytes constant integer := 24576;
+  low uuid := uuid_floor(to_timestamp(month, 'YYYY_MM'));
+  high uuid := uuid_floor(to_timestamp(month, 'YYYY_MM') + interval '1 month');
+  foreign_stream uuid;
+  n bigint;
+begin
+  -- Such an event would go with the table, and the caller has not read it.
+  execute format('select e.stream from only %I e where e.stream < $1 or e.stream >= $2 limit 1', 'events_' || month)
+    into foreign_stream using low, high;
+  if foreign_stream is not null then
+    raise exception '% cannot be detached: its table has events of %, which is of another month: run ./runledger verify', month, foreign_stream
+      using errcode = 'RL409';
+  end if;
+  if jsonb_typeof(facts -> 'events') is distinct from 'number' or (facts ->> 'leaves_sha256' ~ '^[0-9a-f]{64}$') is not true
+    or octet_length(decode(facts ->> 'sketch', 'base64')) is distinct from sketch_bytes
+    or octet_length(decode(facts ->> 'leaves_sketch', 'base64')) is distinct from sketch_bytes then
+    raise exception '% cannot be detached: what is said of it does not have the form of its facts', month using errcode = 'RL409';
+  end if;
+  if (facts ->> 'events')::bigint <> coalesce((select sum(c) from unnest(counts) c), 0) then
+    raise exception '% cannot be detached: its events are not all in the tree', month using errcode = 'RL409';
+  end if;
+  execute format('select count(*) from only %I', 'events_' || month) into n;
+  if (facts ->> 'events')::bigint <> n then
+    raise exception '% cannot be detached: it has % events, and % were counted: try again', month, n, facts ->> 'events' using errcode = 'RL409';
+  end if;
+  if exists (
+    select from (
+      select g.first, g.count, lag(g.first + g.count, 1, 0::bigint) over (order by g.n) as before
+      from unnest(firsts, counts) with ordinality g(first, count, n)) g
+    where (g.first >= g.before and g.count > 0
+      and g.first + g.count <= (select c.size from checkpoints c order by c.number desc limit 1)) is not true
+      or exists (select from log_gaps o where o.first < g.first + g.count and g.first < o.first + o.count)
+  ) or (n <= 2097152 and facts ->> 'leaves_sha256' <> any (array[leaves_sha256_of(low, high), leaves_sha256_at(firsts, counts)])) then
+    raise exception '% cannot be detached: its events are not the leaves that are named: run ./runledger verify', month using errcode = 'RL409';
+  end if;
+end
+$$;
+
+-- The SHA-256 over the leaves of the events of these streams, in the order of the feed.
+create or replace function runledger.leaves_sha256_of(low uuid, high uuid) returns text
+language sql stable set search_path = runledger, pg_temp
+as $$
+  select encode(sha256(coalesce(string_agg(decode(l.leaf, 'hex'), ''::bytea order by l.generation, l.xid, l.seq), '')), 'hex')
+  from audit_leaves l where l.stream >= low and l.stream < high
+$$;
+
+-- The same over the leaves in these runs of the tree.
+create or replace function runledger.leaves_sha256_at(firsts bigint[], counts bigint[]) returns text
+language sql stable set search_path = runledger, pg_temp
+as $$
+  select encode(sha256(coalesce(string_agg(
+    substr(t.hashes, x.from_leaf * 32 + 1, (x.to_leaf - x.from_leaf) * 32), ''::bytea order by g.first, t.index), '')), 'hex')
+  from unnest(firsts, counts) g(first, count)
+  join log_tiles t on t.level = 0 and t.index >= g.first / 256 and t.index <= (g.first + g.count - 1) / 256
+  cross join lateral (
+    select greatest(g.first - t.index * 256, 0)::integer as from_leaf, least(g.first + g.count - t.index * 256, 256)::integer as to_leaf) x
+$$;
+
 -- Takes a month out of the log: its partitions move to the schema runledger_detached as they are, to be dumped or dropped.
 -- The caller has read the events: `facts` are their number, their sketches and the hash of their leaves, which go into the
 -- event, and `firsts` and `counts` are the runs of leaves that they are. So verify can still compute the tree, and name
--- differences in the rest. `last` is the place in the feed of the last of them, null if there are none.
+-- differences in the rest.
 --
--- Submissions wait while the locks are held. So what takes time is done before: while the last event is still the same, nothing
--- was appended to any stream of the month.
+-- Submissions wait while the locks are held. So what takes time is done before. All events before the place where the newest
+-- checkpoint ends are counted then, and none can come there any more: only what comes from that place on is looked for again.
+--
+-- The last three arguments say nothing. Processes of an earlier version have them.
 create or replace function runledger.detach_month(
-  month text, facts jsonb, firsts bigint[], counts bigint[], last_generation smallint, last_xid xid8, last_seq bigint
+  month text, facts jsonb, firsts bigint[], counts bigint[],
+  last_generation smallint default null, last_xid xid8 default null, last_seq bigint default null
 ) returns void
 language plpgsql security definer set search_path = runledger, pg_temp set timezone = 'UTC'
 -- Less than deadlock_timeout: in a deadlock this call gives up and never a submission. The caller tries again.
@@ -230,33 +302,24 @@ declare
   parent text;
   name text;
   reason text := why_not_detach(month);
-  same boolean;
-  foreign_stream uuid;
+  sealed record;
+  appended boolean;
   low uuid := uuid_floor(to_timestamp(month, 'YYYY_MM'));
   high uuid := uuid_floor(to_timestamp(month, 'YYYY_MM') + interval '1 month');
 begin
   if reason is not null then
     raise exception '% cannot be detached: %', month, reason using errcode = 'RL409';
   end if;
-  if (facts ->> 'events')::bigint <> coalesce((select sum(c) from unnest(counts) c), 0) then
-    raise exception '% cannot be detached: its events are not all in the tree', month using errcode = 'RL409';
-  end if;
+  select c.generation, c.to_xid into sealed from checkpoints c order by c.number desc limit 1;
+  perform refuse_contents(month, facts, firsts, counts);
   -- Before the locks, because it reads the whole table. Nothing is added to a month that is over.
   delete from idempotency i where i.submission_id >= low and i.submission_id < high;
   -- No verify runs while tables are moved. First, so that nobody waits for a call that waits for verify.
   lock table log_gaps in exclusive mode;
   lock table submissions, deliveries, events, payloads in access exclusive mode;
-  -- Such an event would go with the table, and no count has it.
-  execute format('select e.stream from only %I e where e.stream < $1 or e.stream >= $2 limit 1', 'events_' || month)
-    into foreign_stream using low, high;
-  if foreign_stream is not null then
-    raise exception '% cannot be detached: its table has events of %, which is of another month: run ./runledger verify', month, foreign_stream
-      using errcode = 'RL409';
-  end if;
-  execute format('select coalesce((select (e.generation, e.xid, e.seq) = ($1, $2, $3) from %I e
-    order by e.generation desc, e.xid desc, e.seq desc limit 1), $1 is null)', 'events_' || month)
-    into same using last_generation, last_xid, last_seq;
-  if same is not true then
+  execute format('select exists (select from %I e where (e.generation, e.xid) >= ($1, $2))', 'events_' || month)
+    into appended using coalesce(sealed.generation, 0::smallint), coalesce(sealed.to_xid, '0'::xid8);
+  if appended then
     raise exception '% cannot be detached: events were appended to it since they were counted', month using errcode = 'RL409';
   end if;
   perform append_retention('log.detached', facts || jsonb_build_object('partition', 'events_' || month));

@@ -86,7 +86,8 @@ end
 $$;
 
 create or replace function runledger.detach_due(
-  month text, facts jsonb, firsts bigint[], counts bigint[], last_generation smallint, last_xid xid8, last_seq bigint
+  month text, facts jsonb, firsts bigint[], counts bigint[],
+  last_generation smallint default null, last_xid xid8 default null, last_seq bigint default null
 ) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -98,7 +99,7 @@ begin
   end if;
   -- Not what else the caller may say: who did it, above all.
   perform detach_month(month, jsonb_build_object('scheduled', true, 'events', facts -> 'events', 'sketch', facts -> 'sketch',
-    'leaves_sketch', facts -> 'leaves_sketch', 'leaves_sha256', facts -> 'leaves_sha256'), firsts, counts, last_generation, last_xid, last_seq);
+    'leaves_sketch', facts -> 'leaves_sketch', 'leaves_sha256', facts -> 'leaves_sha256'), firsts, counts);
 end
 $$;
 

@@ -1,9 +1,18 @@
 -- The database's half of sealing: which events come next, their canonical bytes, and storing what a process signed. The other
 -- half is src/store/checkpoints.ts. The signing key never comes here, and nothing here is believed by verify.
 
+-- The place in the feed, or the last one that a checkpoint can end at now, if the place is beyond it: before the oldest running
+-- transaction. An earlier generation is closed: all of it may be sealed.
+create or replace function runledger.sealable_place(inout generation smallint, inout xid xid8)
+language sql stable set search_path = runledger, pg_temp
+as $$
+  select least(sealable_place.generation, generation()),
+    case when sealable_place.generation < generation() then sealable_place.xid
+      else least(case when sealable_place.generation = generation() then sealable_place.xid end, pg_snapshot_xmin(pg_current_snapshot())) end
+$$;
+
 -- The window after the last checkpoint: everything below the oldest running transaction, but not many more than max_events.
--- Null if there is nothing to seal. An earlier generation is closed: all of it may be sealed. `complete`: no more can be sealed
--- now than this window has.
+-- Null if there is nothing to seal. `complete`: no more can be sealed now than this window has.
 create or replace function runledger.seal_window(
   max_events integer, out number bigint, out generation smallint, out from_xid xid8, out to_xid xid8, out complete boolean
 )
@@ -20,7 +29,7 @@ begin
   generation := coalesce(generation, (select min(g.generation) from generations g));
   from_xid := coalesce(from_xid, '0');
   loop
-    upper_xid := case when generation = newest then pg_snapshot_xmin(pg_current_snapshot()) else last_xid end;
+    upper_xid := (sealable_place(generation, last_xid)).xid;
     exit when exists (
       select from events e where e.generation = seal_window.generation and e.xid >= from_xid and e.xid < upper_xid);
     if generation >= newest then
@@ -75,34 +84,71 @@ as $$
 $$;
 
 -- Stores a checkpoint, the tiles that grew, and the sketch. Of two processes that seal at once the second gets RL409.
+--
+-- Only the holder of the key can make the note. But whoever may call this could end sealing with the rest of the row, and the
+-- rows stay: so a checkpoint neither ends at a place that is still to come nor goes back, and covers the leaves that there are.
+-- The longest note has the name of the log, numbers and a few signatures; a repair keeps it in an event.
 create or replace function runledger.put_checkpoint(
   checkpoint jsonb, root bytea, tiles jsonb, hashes bytea, sketch bytea, sketch_signature bytea
 ) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
-  new_number bigint := (checkpoint ->> 'number')::bigint;
+  put record;
+  last checkpoints;
+  leaves bigint;
   stored boolean := false;
 begin
-  if new_number = (select coalesce(max(c.number), 0) + 1 from checkpoints c) then
+  select x.number, x.origin, x.size, x.sealed_at, x.generation, x.to_xid::xid8 as to_xid, x.note into put
+  from jsonb_to_record(checkpoint) x(
+    number bigint, origin text, size bigint, sealed_at timestamptz, generation smallint, to_xid text, note text);
+  select c.* into last from checkpoints c order by c.number desc limit 1;
+  if put.number = coalesce(last.number, 0) + 1 then
+    perform refuse_checkpoint(put.number, put.generation, put.to_xid, put.sealed_at, put.note, last);
     insert into checkpoints (number, origin, size, root, sealed_at, generation, to_xid, note)
-    select x.number, x.origin, x.size, put_checkpoint.root, x.sealed_at, x.generation, x.to_xid::xid8, x.note
-    from jsonb_to_record(checkpoint) x(
-      number bigint, origin text, size bigint, sealed_at timestamptz, generation smallint, to_xid text, note text)
+    values (put.number, put.origin, put.size, put_checkpoint.root, put.sealed_at, put.generation, put.to_xid, put.note)
     -- Of any unique index: of two that insert at the same time, the later one may meet the earlier one at (origin, size) first.
     on conflict do nothing;
     stored := found;
   end if;
   if not stored then
-    if exists (select from checkpoints c where c.number >= new_number) then
-      raise exception 'checkpoint % was stored by another process', new_number using errcode = 'RL409';
+    if exists (select from checkpoints c where c.number >= put.number) then
+      raise exception 'checkpoint % was stored by another process', put.number using errcode = 'RL409';
     end if;
-    raise exception 'checkpoint % does not follow the newest one, or an earlier one has its size', new_number;
+    raise exception 'checkpoint % does not follow the newest one, or an earlier one has its size', put.number;
   end if;
   perform put_tiles(tiles, hashes);
-  insert into log_sketch (size, cells, signature)
-  values ((checkpoint ->> 'size')::bigint, sketch, sketch_signature)
+  select t.index * 256 + octet_length(t.hashes) / 32 into leaves from log_tiles t where t.level = 0 order by t.index desc limit 1;
+  if leaves is distinct from put.size then
+    raise exception 'checkpoint % says that it covers % events, and the tiles have %', put.number, put.size, leaves;
+  end if;
+  insert into log_sketch (size, cells, signature) values (put.size, sketch, sketch_signature)
   on conflict (only_row) do update set size = excluded.size, cells = excluded.cells, signature = excluded.signature;
+end
+$$;
+
+create or replace function runledger.refuse_checkpoint(
+  number bigint, generation smallint, to_xid xid8, sealed_at timestamptz, note text, last runledger.checkpoints
+) returns void
+language plpgsql set search_path = runledger, pg_temp
+as $$
+declare
+  latest record := sealable_place(generation, to_xid);
+  earliest record := sealable_place(last.generation, last.to_xid);
+begin
+  if (latest.generation, latest.xid) is distinct from (generation, to_xid) then
+    raise exception 'checkpoint % ends at a place in the feed that is still to come', number;
+  end if;
+  if last.number is not null and (generation, to_xid) < (earliest.generation, earliest.xid) then
+    raise exception 'checkpoint % ends before the one before it', number;
+  end if;
+  -- The clocks of two processes may be apart from the database's (src/domain/clocks.ts), one behind the other.
+  if sealed_at is null or sealed_at > clock_timestamp() + interval '15 minutes' then
+    raise exception 'checkpoint % is of a time that is still to come', number;
+  end if;
+  if octet_length(note) > 4096 then
+    raise exception 'the note of checkpoint % is too long', number;
+  end if;
 end
 $$;
 

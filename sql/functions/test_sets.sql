@@ -114,8 +114,8 @@ begin
   where c.id = any (complete) and not exists (select from contents o where o.stored and o.sha256 = c.sha256);
   id := permanent_id();
   insert into payloads (stream, kind, salt, bytes) values (id, 'manifest', salt, manifest);
-  perform append_events(id, 0, '{test_set.created}', array[jsonb_strip_nulls(facts) || jsonb_build_object(
-    'account_id', account, 'key_id', key, 'bytes', jsonb_build_object('manifest', jsonb_build_object(
+  perform append_events(id, 0, '{test_set.created}', array[request_facts(facts) || jsonb_build_object(
+    'tests', facts -> 'tests', 'groups', facts -> 'groups', 'files', facts -> 'files', 'account_id', account, 'key_id', key, 'bytes', jsonb_build_object('manifest', jsonb_build_object(
       'size', length(manifest), 'sha256', encode(sha256(salt || manifest), 'hex'))))]);
   perform project_test_set(id);
   -- Copies of what another upload stored first.
@@ -129,6 +129,14 @@ language sql set search_path = runledger, pg_temp
 as $$
   insert into test_sets select * from test_sets_from_log where id = set_id;
   insert into test_set_contents select * from test_set_contents_from_log where test_set_id = set_id;
+$$;
+
+-- Of the facts that web gives, those of a request, and no other: verify reads the event of a removal before it is sealed.
+create or replace function runledger.request_facts(facts jsonb) returns jsonb
+language sql immutable
+as $$
+  select jsonb_strip_nulls(jsonb_build_object('request_id', nullif(left(facts ->> 'request_id', 1000), ''),
+    'traceparent', left(facts ->> 'traceparent', 1000)))
 $$;
 
 -- removed, in_use (a submission that has not ended needs it) or absent (also if it is another account's).
@@ -153,7 +161,7 @@ begin
   if exists (select from accepted_since(seen) a join submissions s on s.id = a where s.test_set = set_id and s.status in ('pending', 'running')) then
     return 'in_use';
   end if;
-  perform drop_test_set(set_id, jsonb_strip_nulls(facts) || jsonb_build_object('key_id', key));
+  perform drop_test_set(set_id, request_facts(facts) || jsonb_build_object('key_id', key));
   return 'removed';
 end
 $$;

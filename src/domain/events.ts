@@ -308,7 +308,8 @@ export const eventTypes = {
   ],
   /**
    * The tiles were computed from the events again. size, root: of the tree that the events give. note: the last checkpoint of
-   * the log's name before, where the events do not give its root, so that a new name was necessary.
+   * the log's name before, where the events do not give its root, so that a new name was necessary; of one that
+   * is too long, its digest.
    */
   'log.repaired': [
     v.strictObject({

@@ -14,7 +14,8 @@ import { addSketch, emptySketch } from '../domain/sketch.ts';
 import type { Checkpoint } from '../proof/checkpoint.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { type LogKey, sketchText } from '../proof/log_key.ts';
-import { HASH_BYTES } from '../proof/merkle.ts';
+import { HASH_BYTES, sha256 } from '../proof/merkle.ts';
+
 import { TILE_WIDTH } from '../proof/tiles.ts';
 import { EXCHANGE_LOCK } from './beside_verify.ts';
 import {
@@ -41,6 +42,8 @@ export type Repaired = {
 
 /** A byte of it takes up to six in JSON. The event must not be longer than what verify reads (entry_check.ts). */
 const MAX_REASON_BYTES = 4096;
+/** As long as put_checkpoint takes (sql/functions/seal.sql). The same holds for its bytes. */
+const MAX_KEPT_NOTE_BYTES = 4096;
 /** The columns of the event, and the spaces that PostgreSQL prints between its facts. */
 const BESIDE_FACTS_BYTES = 1024;
 
@@ -66,13 +69,14 @@ export async function repair(
     await owner`lock table runledger.checkpoints, runledger.log_tiles, runledger.log_gaps in access exclusive mode`;
     const last = await lastCheckpoint(owner);
     if (!last) throw new CannotSeal('there is no checkpoint yet, so there is nothing to repair');
-    const grown = await treeOfEvents(owner, last);
+    const place = await sealablePlace(owner, last);
+    const grown = await treeOfEvents(owner, place);
     const checkpoint = { origin: key.origin, size: grown.tree.size, root: grown.tree.root() };
     const same = checkpoint.size === last.size && checkpoint.root.equals(last.root);
     if (last.origin === key.origin) goesOn(last, checkpoint, key, same);
     else await mayBegin(owner, checkpoint);
     const sketch_signature = key.signer.sign(sketchText(checkpoint, grown.sketch)).bytes;
-    const stored = { checkpoint, place: last, sketch: grown.sketch, sketch_signature };
+    const stored = { checkpoint, place, sketch: grown.sketch, sketch_signature };
     if (last.origin === key.origin)
       await owner`
         insert into runledger.log_sketch (size, cells, signature) values (${checkpoint.size}, ${grown.sketch}, ${sketch_signature})
@@ -85,7 +89,7 @@ export async function repair(
         note: signedNote(key, checkpoint),
         tiles: [],
       });
-    const before = { origin: last.origin, size: last.size, note: last.note };
+    const before = { origin: last.origin, size: last.size, note: noteOrDigest(last.note) };
     const facts = {
       ...{ origin: key.origin, size: checkpoint.size, root: checkpoint.root.toString('hex') },
       ...why,
@@ -101,12 +105,20 @@ export async function repair(
   }) as Promise<Repaired>;
 }
 
-/** A note that somebody wrote into the database may be of any length. */
+/** A note that somebody wrote into the database may be of any length. What replaces it can be no note. */
+const noteOrDigest = (note: string): string => {
+  const bytes = Buffer.byteLength(note);
+  return bytes > 0 && bytes <= MAX_KEPT_NOTE_BYTES
+    ? note
+    : `${bytes} bytes of SHA-256 ${sha256(Buffer.from(note)).toString('hex')}`;
+};
+
+/** And so may a name. */
 function checkLength(facts: string, { number }: StoredCheckpoint): void {
   const bytes = Buffer.byteLength(facts) + BESIDE_FACTS_BYTES;
   if (bytes > MAX_CLAIM_BYTES)
     throw new CannotSeal(
-      `the event of the repair would have ${bytes} bytes, and may have ${MAX_CLAIM_BYTES}: the note of checkpoint ${number} or a name of the log is too long`,
+      `the event of the repair would have ${bytes} bytes, and may have ${MAX_CLAIM_BYTES}: the name of the log in checkpoint ${number}, or the new one, is too long`,
     );
 }
 
@@ -127,8 +139,17 @@ async function mayBegin(db: Db, { origin, size }: Checkpoint): Promise<void> {
     );
 }
 
-/** Replaces the tiles by those of the leaves before the checkpoint's place in the feed. */
-async function treeOfEvents(db: Db, upto: StoredCheckpoint): Promise<Growth> {
+type FeedPlace = { generation: number; to_xid: string };
+
+/** Where the checkpoint ends, or where one can end now. A row that somebody wrote may say that events are sealed which are still to come. */
+async function sealablePlace(db: Db, { generation, to_xid }: FeedPlace): Promise<FeedPlace> {
+  const [row] = await db<FeedPlace[]>`
+    select generation, xid::text as to_xid from runledger.sealable_place(${generation}::smallint, ${to_xid}::text::xid8)`;
+  return row!;
+}
+
+/** Replaces the tiles by those of the leaves before the place in the feed. */
+async function treeOfEvents(db: Db, upto: FeedPlace): Promise<Growth> {
   const grown = new Growth(0, { edge: [], sketch: emptySketch() });
   const gaps = await detachedLeaves(db);
   // Tiles only grow. That is suspended for this transaction, which replaces all of them.
@@ -165,7 +186,7 @@ async function treeOfEvents(db: Db, upto: StoredCheckpoint): Promise<Growth> {
 }
 
 /** A query for the entries after a place, in feed order. */
-const between = (after: Place, upto: StoredCheckpoint) =>
+const between = (after: Place, upto: FeedPlace) =>
   `select ${ENTRY_COLUMNS} from runledger.events
    where (generation, xid, seq) > (${after.generation}, '${after.xid}'::xid8, ${after.seq})
      and (generation, xid) < (${upto.generation}, '${upto.to_xid}'::xid8)

@@ -190,13 +190,10 @@ type MonthContents = {
   };
   readonly firsts: readonly number[];
   readonly counts: readonly number[];
-  /** The last event in feed order; null if there is none. */
-  readonly last: Place | null;
 };
 
-const detachArguments = (db: Db, { facts, firsts, counts, last }: MonthContents) => db`
-  ${JSON.stringify(facts)}::text::jsonb, ${`{${firsts}}`}::text::bigint[], ${`{${counts}}`}::text::bigint[],
-  ${last?.generation ?? null}::smallint, ${last?.xid ?? null}::text::xid8, ${last?.seq ?? null}::text::bigint`;
+const detachArguments = (db: Db, { facts, firsts, counts }: MonthContents) => db`
+  ${JSON.stringify(facts)}::text::jsonb, ${`{${firsts}}`}::text::bigint[], ${`{${counts}}`}::text::bigint[]`;
 
 /**
  * So many events are read in one statement. Their leaves are looked up in the tree after it, because the connection may be the
@@ -235,7 +232,7 @@ async function readMonth(db: Db, month: string): Promise<MonthContents> {
     leaves_sketch: leaves_sketch.toString('base64'),
     leaves_sha256: leaves.digest('hex'),
   };
-  return { facts, firsts: runs.firsts, counts: runs.counts, last };
+  return { facts, firsts: runs.firsts, counts: runs.counts };
 }
 
 export type RetentionSchedule = {

@@ -73,8 +73,8 @@ export const sealMutants: readonly Mutant[] = [
     SEALING,
     [
       'sealing stops below the oldest running transaction',
-      'then pg_snapshot_xmin(pg_current_snapshot())',
-      'then pg_snapshot_xmax(pg_current_snapshot())',
+      ', pg_snapshot_xmin(pg_current_snapshot()))',
+      ', pg_snapshot_xmax(pg_current_snapshot()))',
     ],
     [
       'a window ends with a transaction',

@@ -1,5 +1,7 @@
 /** Retention by itself: what is due goes, hour by hour, and nothing else; and nothing at all while the log is not sealed. */
+import { createHash } from 'node:crypto';
 import t from 'tap';
+import { emptySketch } from '../../src/domain/sketch.ts';
 import { createLogKey } from '../../src/proof/log_key.ts';
 import { retaining } from '../../src/queue/retention_chore.ts';
 import { sealingProblem } from '../../src/queue/sealing.ts';
@@ -7,6 +9,7 @@ import { VERIFY_LOCK } from '../../src/store/beside_verify.ts';
 import { createSealer } from '../../src/store/checkpoints.ts';
 import {
   beginRetention,
+  detachDue,
   monthDue,
   purgeDue,
   retentionFacts,
@@ -186,14 +189,66 @@ t.test('the event of a month has nothing that web made up', async (t) => {
   await s.goTo(START_MS + days(70));
   await seal(s.w.web);
   const due = (await monthDue(s.w.web))!;
-  const none = { events: 0, sketch: 'x', leaves_sketch: 'x', leaves_sha256: '0'.repeat(64) };
+  const sketch = emptySketch().toString('base64');
+  const leaves_sha256 = createHash('sha256').digest('hex');
+  const none = { events: 0, sketch, leaves_sketch: sketch, leaves_sha256 };
   const facts = JSON.stringify({ ...none, operator: 'me@host', more: 1, scheduled: false });
   await s.w.web`
-    select runledger.detach_due(${due.month}, ${facts}::text::jsonb, '{}', '{}', null, null, null)`;
+    select runledger.detach_due(${due.month}, ${facts}::text::jsonb, '{}', '{}')`;
   const [event] = await s.w.db`
     select facts from runledger.events where type = 'log.detached'`;
   const partition = `events_${due.month}`;
   t.same(event!['facts'], { ...none, scheduled: true, partition });
+});
+
+t.test('a month is detached only as the log has it', async (t) => {
+  const s = await retainedLog(t);
+  await s.runOne();
+  await s.runOne();
+  await setRetention(s.w.db, keep(null, 10));
+  await s.goTo(START_MS + days(70));
+  await seal(s.w.web);
+  const dueNow = async () => (await monthDue(s.w.web))!.month;
+  let month = await dueNow();
+  for (; month !== START_MONTH; month = await dueNow()) await detachDue(s.w.web, month);
+  const said: string[][] = [];
+  const listening = new Proxy(s.w.web, {
+    apply: (db, _, [strings, ...values]: [TemplateStringsArray, ...never[]]) => {
+      if (!strings.join('').includes('detach_due')) return db(strings, ...values);
+      said.push((values[1] as unknown as { args: string[] }).args);
+      return Promise.resolve();
+    },
+  });
+  await detachDue(listening, month);
+  const [facts, firsts, counts] = said[0]!.slice(-3) as [string, string, string];
+  const detach = (change: object, first = firsts, count = counts) =>
+    s.w.web`
+      select runledger.detach_due(${month}, ${JSON.stringify({ ...JSON.parse(facts), ...change })}::text::jsonb,
+        ${first}::text::bigint[], ${count}::text::bigint[])`;
+  const form = { code: 'RL409', message: /does not have the form of its facts/ };
+  await t.rejects(detach({ events: '6' }), form);
+  await t.rejects(detach({ events: null }), form);
+  await t.rejects(detach({ sketch: '' }), form);
+  await t.rejects(detach({ leaves_sketch: 'AAAA' }), form);
+  await t.rejects(detach({ leaves_sha256: 'x' }), form);
+  await t.rejects(detach({ events: 5 }), { message: /not all in the tree/ });
+  await t.rejects(detach({ events: 0 }, '{}', '{}'), {
+    code: 'RL409',
+    message: /it has 6 events, and 0 were counted: try again/,
+  });
+  const leaves = { code: 'RL409', message: /its events are not the leaves that are named/ };
+  await t.rejects(detach({ leaves_sha256: '0'.repeat(64) }), leaves);
+  await t.rejects(detach({}, '{0}', '{6}'), leaves);
+  await t.rejects(detach({}, '{-6}', '{6}'), leaves);
+  await t.rejects(detach({}, '{900}', '{6}'), leaves);
+  await t.rejects(detach({}, '{10,9}', '{3,3}'), leaves);
+  await t.rejects(detach({}, '{1,1}', '{-1,7}'), leaves);
+  t.equal(await s.round(), null);
+  t.match(
+    await s.w
+      .db`select facts ->> 'events' as n from runledger.events where type = 'log.detached' and facts ->> 'partition' = ${`events_${month}`}`,
+    [{ n: '6' }],
+  );
 });
 
 t.test('a process that has sealed nothing yet looks first whether it may', async (t) => {

@@ -1,5 +1,6 @@
 /** The auditor runs the queries of AUDIT.md as they are printed there. */
 import t from 'tap';
+import { eventTypes } from '../../src/domain/events.ts';
 import { replayDelivery } from '../../src/store/deliveries.ts';
 import { setTier } from '../../src/store/keys.ts';
 import { createOperator, revokeOperator } from '../../src/store/operators.ts';
@@ -292,4 +293,24 @@ t.test('the table in AUDIT.md names every view', async (t) => {
   ).map((row) => row['relname']);
   const named = [...PAGE.matchAll(/^\| `(audit_[a-z_]+)` \|/gm)].map((match) => match[1]).sort();
   t.same(named, views);
+});
+
+t.test('an operator is the actor of the types alone that say so', async (t) => {
+  const w = await world(t);
+  const types = Object.entries(eventTypes).map(([type, schemas]) => {
+    const { entries } = schemas.at(-1) as unknown as { entries: object };
+    return { type, operator: 'operator' in entries, scheduled: 'scheduled' in entries };
+  });
+  const facts = { attempt: 1, consumer: 'c', evidence: { found_at: 'x' }, verdict: 'AC' };
+  const actorOf = async (type: string, more: object) => {
+    const [row] = await w.db<{ actor: string }[]>`
+      select runledger.actor_of(${type}, ${JSON.stringify({ ...facts, ...more })}::text::jsonb) as actor`;
+    return row!.actor;
+  };
+  for (const { type, operator, scheduled } of types) {
+    const actor = await actorOf(type, { operator: 'alice@console' });
+    t.equal(actor === 'operator alice@console', operator, `${type}: ${actor}`);
+    if (type === 'execution.lost') continue;
+    t.equal((await actorOf(type, { scheduled: true })) === 'service', scheduled, type);
+  }
 });

@@ -1,4 +1,5 @@
 /** Sealing: windows, several processes at once, and what a process does not sign on top of. */
+import { createHash } from 'node:crypto';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
 import { parseCheckpoint } from '../../src/proof/checkpoint.ts';
@@ -10,10 +11,17 @@ import {
   lastCheckpoint,
   lastSketch,
   noteWithCosignatures,
+  putCheckpoint,
 } from '../../src/store/checkpoints.ts';
 import { readStream } from '../../src/store/entries.ts';
 import { repair } from '../../src/store/repair.ts';
-import { indexOfLeaf, placeOf, readInclusionProof } from '../../src/store/tree.ts';
+import {
+  indexOfLeaf,
+  placeOf,
+  readEdge,
+  readInclusionProof,
+  type StoredTile,
+} from '../../src/store/tree.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { eventually } from '../support/eventually.ts';
@@ -485,11 +493,86 @@ t.test('a repair appends no event that is too long for verify', async (t) => {
   await root`update runledger.checkpoints set note = note || ${'— x AAAAAAAA\n'.repeat(5000)}`;
   await root`update runledger.events set at = at + interval '1 s' where xid = (select min(xid) from runledger.events where type = 'account.created')`;
   const renamed = createLogKey(Buffer.alloc(32, 7), 'example.com/second');
-  await t.rejects(repair(w.db, renamed, why('a test')), {
-    message:
-      /^the event of the repair would have \d+ bytes, and may have \d+: the note of checkpoint 1 /,
-  });
-  t.same(await repaired(), { events: 2, too_long: [] });
+  const { note } = (await lastCheckpoint(w.web))!;
+  t.match(await repair(w.db, renamed, why('a test')), { before: { origin: key.origin } });
+  t.same(await repaired(), { events: 3, too_long: [] });
+  const [fact] = await w.db<{ note: string }[]>`
+    select facts -> 'before' ->> 'note' as note from runledger.events where type = 'log.repaired' order by version desc limit 1`;
+  const sha256 = createHash('sha256').update(note).digest('hex');
+  t.equal(fact!.note, `${Buffer.byteLength(note)} bytes of SHA-256 ${sha256}`);
+});
+
+t.test(
+  'web stores no checkpoint that would end sealing, or that a repair cannot undo',
+  async (t) => {
+    const w = await world(t);
+    await append(w.db, 10);
+    await seal(w.web);
+    const last = (await lastCheckpoint(w.web))!;
+    await append(w.db, 1);
+    const tile = (await readEdge(w.web, last.size)).find(({ level }) => level === 0)!;
+    const grown = { ...tile, hashes: Buffer.concat([tile.hashes, Buffer.alloc(32, 1)]) };
+    const put = async (
+      change: object,
+      place: object = {},
+      tiles: readonly StoredTile[] = [grown],
+    ) => {
+      const [here] = await w.db<{ to_xid: string }[]>`
+        select pg_snapshot_xmin(pg_current_snapshot())::text as to_xid`;
+      await putCheckpoint(w.web, {
+        checkpoint: { origin: last.origin, size: last.size + 1, root: Buffer.alloc(32) },
+        number: last.number + 1,
+        sealed_at: new Date(),
+        note: 'no note',
+        place: { generation: last.generation, ...here!, ...place },
+        tiles,
+        sketch: Buffer.alloc(8),
+        sketch_signature: Buffer.alloc(64),
+        ...change,
+      });
+    };
+    const to_come = { message: /ends at a place in the feed that is still to come/ };
+    await t.rejects(put({}, { to_xid: '18446744073709551615' }), to_come);
+    await t.rejects(put({}, { generation: last.generation + 1, to_xid: '3' }), to_come);
+    await t.rejects(put({}, { to_xid: '3' }), { message: /ends before the one before it/ });
+    await t.rejects(put({ sealed_at: new Date(Date.now() + 3_600_000) }), {
+      message: /is of a time that is still to come/,
+    });
+    await t.rejects(put({ note: 'x'.repeat(4097) }), {
+      message: /the note of checkpoint 2 is too/,
+    });
+    const covers = { message: /covers \d+ events, and the tiles have \d+/ };
+    await t.rejects(put({}, {}, []), covers);
+    const size = 2 ** 50;
+    await t.rejects(put({ checkpoint: { ...last, size } }), covers);
+    t.match(await seal(w.web), [{ number: 2, events: 1 }]);
+
+    const next = { number: 3, checkpoint: { ...last, size: last.size + 2 } };
+    const edge = (await readEdge(w.web, last.size + 1)).find(({ level }) => level === 0)!;
+    const twice = { ...edge, hashes: Buffer.concat([edge.hashes, Buffer.alloc(32, 1)]) };
+    await append(w.db, 1);
+    await put(next, {}, [twice]);
+    await t.rejects(seal(w.web), { message: /is not signed by our key/ });
+    const renamed = createLogKey(Buffer.alloc(32, 7), 'example.com/second');
+    await repair(w.db, renamed, { reason: 'a test', operator: 'me@here' });
+    t.match(await createSealer(renamed).seal(w.web), [{ number: 5 }], 'a repair undoes the rest');
+  },
+);
+
+t.test('a repair does not keep a place that is still to come', async (t) => {
+  const w = await world(t);
+  await append(w.db, 10);
+  await seal(w.web);
+  const root = await attacker(w);
+  await root`update runledger.checkpoints set note = 'x', to_xid = '18446744073709551615'`;
+  await append(w.db, 5);
+  const renamed = createLogKey(Buffer.alloc(32, 7), 'example.com/second');
+  await repair(w.db, renamed, { reason: 'a test', operator: 'me@here' });
+  const { size } = (await lastCheckpoint(w.web))!;
+  await append(w.db, 3);
+  t.match(await createSealer(renamed).seal(w.web), [{ number: 3, events: 4, size: size + 4 }]);
+  const last = (await lastCheckpoint(w.web))!;
+  t.same(last.root, await rootOf(w.db, last.size));
 });
 
 t.test('cosignatures are kept once, of checkpoints that there are', async (t) => {

@@ -4,9 +4,15 @@ import type postgres from 'postgres';
 import t from 'tap';
 import { listen } from '../../src/db.ts';
 import { MOST_SLOTS } from '../../src/domain/launcher_bounds.ts';
+import { VERDICT_NAMES } from '../../src/domain/verdicts.ts';
 import { DELIVERIES_AT_ONCE } from '../../src/queue/web_jobs.ts';
 import { advanceEpoch, registerConsumer } from '../../src/store/consumers.ts';
+import { createTestSets } from '../../src/store/test_sets.ts';
+import { verify } from '../../src/store/verify.ts';
 import { lockWaits } from '../support/lock_waits.ts';
+import { aSet } from './a_set.ts';
+import { seal } from './seal_now.ts';
+import { besides } from './verified.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from './world.ts';
 
 type Scene = Awaited<ReturnType<typeof scene>>;
@@ -110,6 +116,49 @@ t.test('a report without a lease is recorded and changes nothing', async (t) => 
   t.equal(await s.mine.executions.complete(good), 'refused', 'not as a repeated report of another');
   t.match(await rowOf(s), { status: 'completed', verdict: 'AC', attempts: 2 });
   t.equal((await eventsOf(s)).filter((type) => type === 'execution.refused').length, 6);
+});
+
+t.test('a login of a worker or of web appends nothing that is never sealed', async (t) => {
+  const s = await scene(t);
+  const { w, mine } = s;
+  const report = (verdict: string) => w.worker`
+    select runledger.complete_many(${mine.id}, array[${s.id}]::uuid[], '{1}',
+      jsonb_build_array(jsonb_build_object('status', 'completed', 'facts', jsonb_build_object('verdict', ${verdict}::text))),
+      '{}', '{}', '{}')`;
+  const long = 'x'.repeat(17_000_000);
+  for (const verdict of [long, ...VERDICT_NAMES]) await report(verdict);
+  const refused = await w.db<{ verdict: string | null }[]>`
+    select facts ->> 'verdict' as verdict from runledger.events where type = 'execution.refused' order by version`;
+  t.same(
+    refused.map(({ verdict }) => verdict),
+    [null, ...VERDICT_NAMES],
+  );
+  await start(mine.executions, s.id);
+  await mine.executions.release([s.id], 'shutdown', { long });
+  const [lost] = await w.db<{ evidence: object }[]>`
+    select facts -> 'evidence' as evidence from runledger.events where type = 'execution.lost'`;
+  t.same(lost!.evidence, { left_out: 'it is too long' });
+  await start(mine.executions, s.id, 2);
+  const ends = w.worker`
+    select runledger.complete_many(${mine.id}, array[${s.id}]::uuid[], '{2}',
+      jsonb_build_array(jsonb_build_object('status', 'error', 'facts', jsonb_build_object('verdict', 'IE', 'evidence',
+        (select jsonb_object_agg(n, 1e130000::numeric) from generate_series(1, 100) n)))), '{}', '{}', '{}')`;
+  await t.rejects(ends, {
+    message: /^the facts of submission.failed have \d+ bytes, and may have /,
+  });
+
+  const [owner] = await w.db<{ account_id: string; key_id: string }[]>`
+    select account_id, id as key_id from runledger.keys where id = ${s.key.id}`;
+  const created = await createTestSets(w.web).create({
+    owner: owner!,
+    ...aSet('a set', [Buffer.from('1')]),
+  });
+  const { id } = created as { id: string };
+  const facts = { x: 1, unused_since: 'then', operator: long, request_id: '', traceparent: 2 };
+  await w.web`
+    select runledger.remove_test_set(${owner!.account_id}, ${owner!.key_id}, ${id}, ${JSON.stringify(facts)}::text::jsonb)`;
+  await seal(w.web);
+  t.same(besides((await verify(w.db)).problems), []);
 });
 
 t.test('a report that waits for its row while another consumer starts it is refused', async (t) => {

@@ -307,6 +307,41 @@ t.test('a month whose table has events of another month is not detached', async 
   });
 });
 
+t.test('an event that commits while a month is read stays in the log', async (t) => {
+  const s = await scene(t);
+  const month = new Date().toISOString().slice(0, 7).replace('-', '_');
+  const [one, two] = [await s.runOne(), await s.runOne()];
+  await seal(s.w.web);
+  await s.w.clock.set(new Date(Date.now() + 70 * DAY_MS));
+  await s.w.db`select runledger.ensure_partitions()`;
+  const refuse = (db: Db, id: string) => db`
+    select runledger.append_to_submissions(array[x], '{execution.refused}', runledger.clock(), array[jsonb_build_object(
+      'attempt', 1, 'consumer', gen_random_uuid(), 'verdict', 'AC')]) from runledger.submissions x where x.id = ${id}`;
+  const late = s.w.connect(s.w.database.url, 1);
+  await late`begin`;
+  await refuse(late, one);
+  await refuse(s.w.db, two);
+  const commits = new Proxy(s.w.db, {
+    apply: (db, _, given: [TemplateStringsArray]) => {
+      const answer = () => Reflect.apply(db, undefined, given);
+      if (!given[0].join('').includes('leaf_tile')) return answer();
+      // The events are read, and their leaves are looked up next.
+      return (async () => {
+        await late`commit`;
+        await seal(s.w.web);
+        return answer();
+      })();
+    },
+  });
+  await t.rejects(detachMonth(commits, month), {
+    code: 'RL409',
+    message: `${month} cannot be detached: it has 8 events, and 7 were counted: try again`,
+  });
+  t.equal(await s.count('events', one), 4);
+  t.equal(await detachMonth(s.w.db, month), 8);
+  t.same(await s.problems(), []);
+});
+
 /** The SHA-256 over the leaf hashes at the indexes that log_gaps names. */
 async function leavesOfGaps(db: Db): Promise<string> {
   const [row] = await db<{ hex: string }[]>`

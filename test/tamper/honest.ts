@@ -1,9 +1,12 @@
 /** What an honest service, or a stranger who can do no harm, leaves in a ledger: verify must name none of it. */
 import { createHash } from 'node:crypto';
+import { connect, type Db } from '../../src/db.ts';
 import { parseRemovals } from '../../src/domain/removals.ts';
 import { NoteSigner, WITNESS_KEY } from '../../src/proof/note.ts';
+import { createSealer } from '../../src/store/checkpoints.ts';
+import { repair } from '../../src/store/repair.ts';
 import { seal } from '../store/seal_now.ts';
-import { BOTH_NAMES, launder, lose } from './claim_manipulations.ts';
+import { BOTH_NAMES, launder, lose, RENAMED } from './claim_manipulations.ts';
 import type { Copy } from './ledger.ts';
 import type { Manipulation } from './manipulation.ts';
 import { putCosignature } from './time_manipulations.ts';
@@ -17,7 +20,66 @@ const now_s = () => Math.floor(Date.now() / 1000);
 const stranger = (n: number) =>
   new NoteSigner(`w${n}`, WITNESS_KEY, createHash('sha256').update(String(n)).digest());
 
+/** What a stolen login of the role does. */
+const as = (root: Db, role: 'web' | 'worker', work: (db: Db) => Promise<unknown>) =>
+  root.begin(async (tx) => {
+    await tx.unsafe(`set local role runledger_${role}`);
+    await work(tx as unknown as Db);
+  });
+
+const isRefused = async (work: Promise<unknown>, says: RegExp) => {
+  const error = await work.then(
+    () => new Error('it was not refused'),
+    (error: Error) => error,
+  );
+  if (!says.test(error.message)) throw error;
+};
+
+/** The next checkpoint as web's login can make it up: of the newest one, with another place and note. */
+const madeUp = (db: Db, change: { to_xid?: string; note: string }) => db`
+  select runledger.put_checkpoint(to_jsonb(c) || jsonb_build_object('number', c.number + 1, 'size', c.size + 1,
+      'to_xid', ${change.to_xid ?? null}::text, 'note', ${change.note}::text), c.root,
+    jsonb_build_array(jsonb_build_object('level', 0, 'index', c.size / 256, 'width', c.size % 256 + 1, 'generation', 1, 'xid', '1', 'seq', 1)),
+    t.hashes || sha256('x'), s.cells, s.signature)
+  from runledger.last_checkpoint() c, runledger.last_sketch() s, runledger.read_tiles('{0}', array[c.size / 256]) t`;
+
 export const honest: readonly Honest[] = [
+  {
+    name: 'web’s login stores a checkpoint whose place is still to come, and the log is repaired',
+    does: async ({ root, owner_url }) => {
+      const [last] = await root<{ note: string; to_xid: string }[]>`
+        select note, to_xid::text as to_xid from runledger.checkpoints order by number desc limit 1`;
+      const to_come = { to_xid: '18446744073709551615', note: last!.note };
+      await isRefused(
+        as(root, 'web', (db) => madeUp(db, to_come)),
+        /is still to come/,
+      );
+      await as(root, 'web', (db) => madeUp(db, last!));
+      const db = connect(owner_url, { name: 'operator', max: 1 });
+      await repair(db, RENAMED, { reason: 'a stolen login', operator: 'x@y' });
+      await db.end();
+      const sealed = await createSealer(RENAMED).seal(root);
+      if (sealed.length === 0) throw new Error('nothing is sealed after the repair');
+    },
+    with: {
+      policy: BOTH_NAMES,
+      allow: ({ origin, size }) => parseRemovals(`repaired ${origin} ${size + 1}`),
+    },
+  },
+  {
+    name: 'a worker’s login reports 17 MB: the report is refused, and sealing goes on',
+    does: async ({ root }, { ids }) => {
+      await as(
+        root,
+        'worker',
+        (db) => db`
+          select runledger.complete_many(gen_random_uuid(), array[${ids[0]!}]::uuid[], '{7}',
+            jsonb_build_array(jsonb_build_object('status', 'completed', 'facts',
+              jsonb_build_object('verdict', repeat('x', 17000000), 'operator', 'alice@console'))), '{}', '{}', '{}')`,
+      );
+      await seal(root);
+    },
+  },
   {
     name: 'a witness outside the policy has a clock that is ten minutes behind',
     does: ({ root }) => putCosignature(root, stranger(0), 3, now_s() - 600),

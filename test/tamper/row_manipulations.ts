@@ -103,13 +103,12 @@ async function detach(root: Db, like: string): Promise<string> {
   const [tiles] = await root<{ hashes: Buffer }[]>`
     select string_agg(t.hashes, '' order by t.index) as hashes from runledger.log_tiles t where t.level = 0`;
   const [sketch, digest, firsts] = [emptySketch(), createHash('sha256'), [] as number[]];
-  let last: ReturnType<typeof parseEntry> | null = null;
   const query = `select ${ENTRY_COLUMNS} from runledger.events_${month} order by generation, xid, seq`;
   for await (const entries of readEntries(root, query))
     for (const entry of entries) {
       const leaf = leafHash(entry);
-      last = parseEntry(entry);
-      addItems(sketch, itemBytes(last.stream, last.version, leaf));
+      const { stream, version } = parseEntry(entry);
+      addItems(sketch, itemBytes(stream, version, leaf));
       digest.update(leaf);
       firsts.push(tiles!.hashes.indexOf(leaf) / HASH_BYTES);
     }
@@ -123,12 +122,12 @@ async function detach(root: Db, like: string): Promise<string> {
   };
   const [whole] = await root<{ sql: string }[]>`
     select pg_get_functiondef('runledger.detach_month'::regproc) as sql`;
-  const without = whole!.sql.replace('foreign_stream is not null', 'false');
+  const without = whole!.sql.replace('perform refuse_contents(month, facts, firsts, counts);', '');
   if (without === whole!.sql) throw new Error('the check of detach_month has another form');
   await root.unsafe(without);
   await root`
     select runledger.detach_month(${month}, ${JSON.stringify(facts)}::text::jsonb, ${`{${firsts}}`}::text::bigint[],
-      ${`{${firsts.map(() => 1)}}`}::text::bigint[], ${last!.generation}, ${String(last!.xid)}::text::xid8, ${String(last!.seq)}::text::bigint)`;
+      ${`{${firsts.map(() => 1)}}`}::text::bigint[])`;
   await root.unsafe(whole!.sql);
   return `detached events_${month} ${events} ${facts.leaves_sha256}`;
 }
