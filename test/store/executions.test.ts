@@ -336,6 +336,22 @@ t.test('the delivery is requested with the result, in one transaction', async (t
   t.equal(job!['n'], 1);
 });
 
+t.test('an end requests its delivery before it locks its key', async (t) => {
+  const s = await scene(t, { webhook: webhook() });
+  await start(s.mine.executions, s.id);
+  let ending: Promise<unknown> | undefined;
+  await s.w.db.begin(async (tx) => {
+    await tx`select from runledger.key_usage where key_id = ${s.key.id} for update`;
+    ending = s.mine.executions.complete({ submission_id: s.id, attempt: 1, outcome: outcome() });
+    while ((await lockWaits(s.w.db)) === 0);
+    const written = await s.w.db`
+      select from pg_locks l join pg_locks waiting using (pid)
+      where not waiting.granted and l.relation = 'runledger.deliveries'::regclass and l.mode = 'RowExclusiveLock'`;
+    t.equal(written.length, 1);
+  });
+  t.equal(await ending, 'ended');
+});
+
 t.test('of a batch of ends, those with a webhook alone have a delivery', async (t) => {
   const s = await scene(t, { webhook: webhook() });
   const without = idOf(await s.submit({ secret_digest: s.key.digest, submission: submission() }));
