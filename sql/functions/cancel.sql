@@ -24,9 +24,22 @@ begin
   end if;
   -- What was never started gives its queue place back, and queue_state is locked before submissions. A submission that was
   -- started once never gets a place again.
-  if before.status = 'pending' and before.attempts = 0 then
-    perform from queue_state for update;
-  end if;
+  while before.status = 'pending' and before.attempts = 0 loop
+    begin
+      perform from queue_state for update;
+      perform from submissions s where s.id = before.id for update skip locked;
+      exit when found;
+      raise exception 'the row is locked' using errcode = 'RL000';
+    exception when sqlstate 'RL000' then
+      -- queue_state is free again. Every submit waits for it, and what holds the row may take long.
+    end;
+    begin
+      select s.* into before from submissions s where s.id = before.id for update;
+      raise exception 'the row was free' using errcode = 'RL000';
+    exception when sqlstate 'RL000' then
+      -- The row is free again: it comes behind queue_state.
+    end;
+  end loop;
   select s.* into before from submissions s
   where s.id = cancel_submission.id and s.account_id = cancel_submission.account_id for update;
   if before.id is null then

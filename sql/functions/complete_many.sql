@@ -137,6 +137,15 @@ begin
     delete from progress p where p.submission_id = any (ids);
   end if;
 
+  if has_webhooks then
+    perform append_to_deliveries(array_agg(s), 'delivery.requested', at, jsonb_build_object('next_at', at)),
+      enqueue_deliveries(array_agg(s.id))
+    from unnest(ended) s where s.has_webhook;
+  end if;
+  if replies is not null then
+    perform reply_to_waiting(ended, replies, ns, part_ns, part_kinds, part_bytes);
+  end if;
+
   -- The keys' rows come after the submissions' in the order of locks, and late: submitting waits for them.
   if keys[1] = all (keys) and never_started is null then
     update key_usage u set dispatched = u.dispatched - cardinality(keys) where u.key_id = keys[1] returning u.gated into waits;
@@ -156,14 +165,6 @@ begin
       from change c where u.key_id = c.key_id returning u.gated
     )
     select max(gated) into waits from changed;
-  end if;
-  if has_webhooks then
-    perform append_to_deliveries(array_agg(s), 'delivery.requested', at, jsonb_build_object('next_at', at)),
-      enqueue_deliveries(array_agg(s.id))
-    from unnest(ended) s where s.has_webhook;
-  end if;
-  if replies is not null then
-    perform reply_to_waiting(ended, replies, ns, part_ns, part_kinds, part_bytes);
   end if;
   if waits > 0 then
     perform promote(keys);

@@ -8,13 +8,13 @@
 --
 -- One row for each job. attempt is null if the fetch did not start it: the job runs alone and waits for all slots first, its
 -- submission ended or runs elsewhere, or another job of this batch has the same submission. A consumer that was declared
--- dead, or has left this epoch, fetches nothing (RL410).
+-- dead, or has left this epoch, fetches nothing (RL410). most, large: as in start_many().
 create or replace function runledger.fetch_executions(consumer uuid, epoch integer, tasks text[], at_most integer,
-  only_newcomers boolean default false)
+  only_newcomers boolean default false, most integer default 2147483647)
 returns table (
   job_id bigint, priority smallint, submission_id uuid, alone boolean, attempt integer, deaths integer, account_id uuid, language text,
   code bytea, stdin bytea, args jsonb, expected_output bytea, compare jsonb, limits jsonb, traceparent text, created_at timestamptz,
-  started_at timestamptz, judging bytea, manifest bytea
+  started_at timestamptz, judging bytea, manifest bytea, large bigint
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
@@ -23,19 +23,23 @@ as $$
 declare
   -- in the order of their turns
   jobs bigint[];
+  -- from which their priorities count
+  base bigint;
   ids uuid[];
   alones boolean[];
   priorities smallint[];
   -- those of them that do not run alone
   starting_jobs bigint[];
   starting_ids uuid[];
-  starting_priorities smallint[];
+  last_priority smallint;
   running_keys uuid[];
 begin
   if only_newcomers then
     select array_agg(distinct s.key_id) into running_keys from leases l join submissions s on s.id = l.submission_id;
   end if;
-  select array_agg(x.id) into jobs from (
+  -- The base comes from the statement that locks the jobs: it may move later (rebase_rounds), and the priorities of locked jobs do
+  -- not move with it.
+  select array_agg(x.id), (select q.round_base from queue_state q) into jobs, base from (
     select j.id from graphile_worker._private_jobs j
     where j.is_available = true and j.priority >= least_execution_priority() and j.run_at <= now() and j.task_id = any (array(
       select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
@@ -67,22 +71,23 @@ begin
   if true = all (alones) then
     return query
     select f.job_id, f.priority, f.id, f.alone, null::integer, null::integer, null::uuid, null::text, null::bytea, null::bytea,
-      null::jsonb, null::bytea, null::jsonb, null::jsonb, null::text, null::timestamptz, null::timestamptz, null::bytea, null::bytea
+      null::jsonb, null::bytea, null::jsonb, null::jsonb, null::text, null::timestamptz, null::timestamptz, null::bytea, null::bytea,
+      null::bigint
     from unnest(jobs, ids, alones, priorities) f(job_id, id, alone, priority);
     return;
   end if;
-  starting_jobs := jobs; starting_ids := ids; starting_priorities := priorities;
+  starting_jobs := jobs; starting_ids := ids; last_priority := priorities[cardinality(priorities)];
   if true = any (alones) then
-    select array_agg(x.job_id order by x.n), array_agg(x.id order by x.n), array_agg(x.priority order by x.n)
-    into starting_jobs, starting_ids, starting_priorities
+    select array_agg(x.job_id order by x.n), array_agg(x.id order by x.n), max(x.priority)
+    into starting_jobs, starting_ids, last_priority
     from unnest(jobs, ids, alones, priorities) with ordinality x(job_id, id, alone, priority, n) where not x.alone;
   end if;
   return query
   select f.job_id, f.priority, f.id, f.alone, s.attempt, s.deaths, s.account_id, s.language, s.code, s.stdin, s.args,
-    s.expected_output, s.compare, s.limits, s.traceparent, s.created_at, s.started_at, s.judging, s.manifest
+    s.expected_output, s.compare, s.limits, s.traceparent, s.created_at, s.started_at, s.judging, s.manifest, s.large
   from unnest(jobs, ids, alones, priorities) f(job_id, id, alone, priority)
-  left join start_batch(consumer, starting_ids, starting_jobs, starting_priorities, fetch_executions.epoch) s
-    on s.job_id = f.job_id;
+  left join start_batch(consumer, starting_ids, starting_jobs, base + last_priority, fetch_executions.epoch,
+    most => fetch_executions.most) s on s.job_id = f.job_id;
 end
 $$;
 

@@ -19,7 +19,7 @@
 -- False: it needs a job. The caller holds queue_state, and has not committed the submission: nobody else can start it. bytes: of
 -- all that it brings.
 create or replace function runledger.hand_over(
-  id uuid, language text, priority smallint, bytes integer, reply_to text, at timestamptz
+  id uuid, language text, round bigint, priority smallint, bytes integer, reply_to text, at timestamptz
 ) returns boolean
 language plpgsql
 as $$
@@ -69,7 +69,7 @@ begin
   end if;
   job := nextval('runledger.handed_jobs');
   select * into execution
-  from runledger.start_batch(taker.id, array[id], array[job], array[priority], taker.epoch, hand_over.reply_to);
+  from runledger.start_batch(taker.id, array[id], array[job], hand_over.round, taker.epoch, hand_over.reply_to);
   named := jsonb_build_object('epoch', taker.epoch, 'job_id', job::text, 'priority', priority, 'submission_id', id);
   whole := named || jsonb_build_object('execution', to_jsonb(execution) || jsonb_build_object(
     'code', runledger.base64(execution.code), 'stdin', runledger.base64(execution.stdin),

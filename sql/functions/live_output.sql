@@ -75,6 +75,8 @@ begin
     select o.n, o.shown_at from output_pieces o order by o.n limit 10000
   ) o where o.shown_at < clock() - interval '10 seconds';
   delete from output_pieces o where o.n = any (pieces);
-  delete from output_watches w where w.until < clock();
+  -- Those that are being renewed stay: follow_output() locks several, in another order.
+  delete from output_watches w where w.submission_id in (
+    select o.submission_id from output_watches o where o.until < clock() for update skip locked);
 end
 $$;

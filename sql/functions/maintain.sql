@@ -30,7 +30,8 @@ begin
   -- a submission that was never started gives its queue place back, and queue_state is locked before submissions
   perform from queue_state for update;
   select array_agg(x.id) into old from (
-    select s.id from submissions s where s.id = any (old) and s.status = 'pending' order by s.id for update
+    -- What is being started is not too old any more, and every submit would wait for it.
+    select s.id from submissions s where s.id = any (old) and s.status = 'pending' order by s.id for update skip locked
   ) x;
   if old is null then
     return 0;

@@ -204,7 +204,7 @@ begin
       insert into gated (key_id, submission_id) select k, i from unnest(gated_key, gated_id) x(k, i);
     end if;
     is_handed := cardinality(a_id) = 1 and cardinality(jobs) = 1 and judgings is null
-      and hand_over(a_id[1], batch -> (a_n[1] - 1) ->> 'language', jobs[1].priority, octet_length(codes[a_n[1]])
+      and hand_over(a_id[1], batch -> (a_n[1] - 1) ->> 'language', usage.round, jobs[1].priority, octet_length(codes[a_n[1]])
         + coalesce(octet_length(stdins[a_n[1]]), 0) + coalesce(octet_length(expecteds[a_n[1]]), 0), reply_to, progress.at);
     update queue_state set accepted = accepted + cardinality(a_id);
     -- What has started already takes no queue place of its account.

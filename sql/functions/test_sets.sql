@@ -65,8 +65,11 @@ as $$
 begin
   -- No set is created while its contents might be deleted here.
   perform lock_test_sets();
-  delete from progress p where not exists (
-    select from leases l where l.submission_id = p.submission_id and l.attempt = p.attempt);
+  -- Without waiting: who holds one of these rows may want another one.
+  delete from progress p where p.submission_id in (
+    select o.submission_id from progress o
+    where not exists (select from leases l where l.submission_id = o.submission_id and l.attempt = o.attempt)
+    for update of o skip locked);
   return drop_arrived(array(
     select c.id from contents c where not c.stored and c.arrived_at < clock() - older_than limit 1000));
 end

@@ -140,6 +140,8 @@ export function openExecutionEpoch(
   const executions = createExecutions(db, ending, consumer_id, {
     backlog: options.backlog,
     ...(!pooled && { guard: ends.unlessSilent }),
+    // A fetch that comes behind them waits, as it would for its own answer.
+    orders: { db: fetching, guard: fetches.unlessSilent },
   });
   const finishing = createBatcher<FetchedJob, void>({
     max_items: FINISH_BATCH,

@@ -3,7 +3,8 @@
  * program runs. The slot is left when the program has ended, so that the next one runs while this result is on its way to
  * the database.
  *
- *   * If the database starts nothing, the job is stale: its submission ended or runs elsewhere. The job is finished.
+ *   * If the database starts nothing, the job is stale: its submission ended or runs elsewhere. The job is finished. So it is if
+ *     the lease is gone when a large order is read, which comes after the start.
  *   * A fault (a SandboxFault, or anything else that the executor throws) never becomes a verdict: the execution is released
  *     and runs elsewhere. It counts as a death if the program may have caused it.
  *   * If the submission is cancelled, its run is ended, and nothing is reported: its lease is gone. A report that was on its way
@@ -62,8 +63,14 @@ export class LeaseLost extends Error {
   }
 }
 
-/** The database rejected the result. */
-class ResultRejected extends Error {}
+/** The database rejected what was asked about the execution. */
+class Rejected extends Error {
+  readonly what: string;
+  constructor(what: string, cause: unknown) {
+    super(String(cause));
+    this.what = what;
+  }
+}
 
 /** The execution was started by a prefetch, and no slot became free in time. */
 class NoSlot extends Error {}
@@ -120,17 +127,19 @@ async function run(
   started: Started,
   { slot, entered, one }: Entered,
 ): Promise<void> {
-  const { order } = started;
-  const { language, submission_id, attempt } = order;
+  const { language, submission_id, attempt } = started.order;
   const end = one.signal;
   const waited_from = performance.now();
   let outcome: ExecutionOutcome;
   try {
+    const whole = await wholeOf(membership, started, end);
+    if (whole === null) return;
     const limit = { at_most_ms: SLOT_WAIT_MS, signal: end };
     if (!entered && !(await slot.enter(limit))) throw new NoSlot();
     const waited_ms = +started.started_at - +started.created_at + performance.now() - waited_from;
     options.observe.phase('queue', language, waited_ms / 1000);
-    if (started.unreadable !== null) throw started.unreadable;
+    if (whole.unreadable !== null) throw whole.unreadable;
+    const { order } = whole;
     if (order.judging?.interactor) await slot.pair(end);
     const report = progressOf(membership, order);
     if (order.judging?.tests) slot.willPass();
@@ -166,7 +175,7 @@ async function run(
       return complete();
     });
   } catch (error) {
-    const cause = isRejected(error) ? new ResultRejected(String(error)) : error;
+    const cause = isRejected(error) ? new Rejected('the result', error) : error;
     await release(options, membership, started, cause);
     return;
   }
@@ -179,6 +188,23 @@ async function run(
   options.observe.ended(language, outcome.verdict);
   if (options.log.isLevelEnabled('debug'))
     logOf(options, started).debug({ verdict: outcome.verdict }, 'ended');
+}
+
+/** Null: the execution was cancelled or given back. */
+async function wholeOf(
+  { executions }: Membership,
+  started: Started,
+  end: AbortSignal,
+): Promise<Started | null> {
+  const { order, large } = started;
+  if (large === null) return started;
+  const { submission_id, attempt } = order;
+  const ask = () => executions().order({ submission_id, attempt, large });
+  try {
+    return await retryWhileAway(ask, () => end.aborted);
+  } catch (error) {
+    throw isRejected(error) ? new Rejected('to give what is to be run', error) : error;
+  }
 }
 
 /** After a statement that the database rejected. */
@@ -223,7 +249,11 @@ async function release(
   const { submission_id: id, attempt } = started.order;
   if (membership.lost.aborted) throw new LeaseLost(id);
   const { reason, failed } = lossOf(error, options.cut.aborted);
-  if (error instanceof ResultRejected) logOf(options, started).error({ err: error }, REJECTED);
+  if (error instanceof Rejected)
+    logOf(options, started).error(
+      { err: error },
+      `the database rejected ${error.what}: the execution is released`,
+    );
   else if (failed) {
     const log = logOf(options, started);
     if (reason === 'no_slot') log.warn({ reason: String(error) }, NO_ROOM);
@@ -259,7 +289,6 @@ async function untilReleased<T>(
 }
 
 const NOT_RELEASED = 'the database does not let this execution be released: it is tried again';
-const REJECTED = 'the database rejected the result: the execution is released';
 const NO_ROOM =
   'this worker has no room for a program (see the reason): those that need it wait, or run elsewhere';
 

@@ -21,9 +21,13 @@ export type Started = {
   traceparent: string | null;
   created_at: Date;
   started_at: Date;
+  /** The size of what is to be run, if the order has nothing of it: `order` reads it. Null: the order is whole. */
+  large: number | null;
   /** Why the order cannot be carried out: its judging cannot be read. A plain run of it would give a wrong verdict. */
   unreadable: Error | null;
 };
+
+export type OrderCommand = { submission_id: string; attempt: number; large: number };
 
 export type Progress = { submission_id: string; attempt: number; done: number; of: number };
 
@@ -38,6 +42,8 @@ export type Completed = 'ended' | 'refused';
 export type Executions = LiveOutput & {
   /** Null: the submission is not pending any more, so its job is stale. */
   start(command: StartCommand): Promise<Started | null>;
+  /** The same of an execution that was started, whole. Null: it was cancelled or given back. */
+  order(command: OrderCommand): Promise<Started | null>;
   /** 'refused': the consumer no longer has the lease. The report is recorded and changes nothing. */
   complete(command: CompleteCommand): Promise<Completed>;
   /** Returns executions to the queue. Answers those whose lease this consumer still had. */
@@ -54,7 +60,14 @@ export type Executions = LiveOutput & {
   readonly readPieces: ReadPieces;
 };
 
+/**
+ * What comes along with the starts of one statement. So much, in hex, fits the buffers between the server and this process, even if
+ * it does not read: the server then commits and gives back its locks.
+ */
+export const SMALL_ORDERS_BYTES = 32 * 1024;
+
 const BATCH_ITEMS = 64;
+const BATCH_BYTES = 8 * 1024 * 1024;
 /**
  * How long a report of an end waits at most for others to share its batch, while executions wait for a slot. That delays
  * none of them, because an execution frees its slot before its report joins the batch.
@@ -69,6 +82,8 @@ export type ExecutionsOptions = {
   readonly backlog?: () => number;
   /** Of `ending`: a batch that hangs would hold all later ends. */
   readonly guard?: Guard;
+  /** Where large orders are read; by default where executions start. */
+  readonly orders?: { readonly db: Db; readonly guard: Guard };
 };
 
 /**
@@ -82,14 +97,22 @@ export function createExecutions(
   options: ExecutionsOptions = {},
 ): Executions {
   const { backlog = () => 0, guard = (work) => work() } = options;
+  const { orders: reading = { db, guard: (work) => work() } } = options;
   const starts = createBatcher<StartCommand, Started | null>({
     max_items: BATCH_ITEMS,
     run: (commands) => startMany(db, consumer_id, commands),
     isAway,
   });
+  const orders = createBatcher<OrderCommand, Started | null>({
+    max_items: BATCH_ITEMS,
+    max_bytes: BATCH_BYTES,
+    bytes: ({ large }) => large,
+    run: (commands) => reading.guard(() => ordersOf(reading.db, consumer_id, commands)),
+    isAway,
+  });
   const completions = createBatcher<CompleteCommand, Completed>({
     max_items: BATCH_ITEMS,
-    max_bytes: 8 * 1024 * 1024,
+    max_bytes: BATCH_BYTES,
     bytes: bytesOf,
     run: (commands) => guard(() => completeMany(ending, consumer_id, commands), ENDS_SILENT_MS),
     isAway,
@@ -97,6 +120,7 @@ export function createExecutions(
   });
   return {
     start: (command) => starts.add(command),
+    order: (command) => orders.add(command),
     complete: (command) => completions.add(command),
     async release(submission_ids, reason, evidence = {}, attempts) {
       const [row] = await db<{ released: string[] }[]>`
@@ -125,7 +149,8 @@ function bytesOf({ outcome }: CompleteCommand): number {
   const { stdout, stderr, judged } = outcome;
   const of_tests = judged?.tests?.reduce((sum, t) => sum + t.stdout.length + t.stderr.length, 0);
   const of_files = judged?.files?.reduce((sum, { bytes }) => sum + bytes.length, 0);
-  return stdout.length + stderr.length + (of_tests ?? 0) + (of_files ?? 0);
+  const of_transcript = judged?.transcript?.length;
+  return stdout.length + stderr.length + (of_tests ?? 0) + (of_files ?? 0) + (of_transcript ?? 0);
 }
 
 export type StartedRow = {
@@ -134,7 +159,7 @@ export type StartedRow = {
   deaths: number;
   account_id: string;
   language: ExecutionOrder['language'];
-  code: Uint8Array;
+  code: Uint8Array | null;
   stdin: Uint8Array | null;
   args: string[] | null;
   expected_output: Uint8Array | null;
@@ -146,6 +171,8 @@ export type StartedRow = {
   /** The payload of kind `judging`, and the manifest of the test set that the submission names. */
   judging: Uint8Array | null;
   manifest: Uint8Array | null;
+  /** The size of what is left out. */
+  large: string | null;
 };
 
 async function startMany(
@@ -157,7 +184,7 @@ async function startMany(
   const rows = await db<StartedRow[]>`
     select * from runledger.start_many(${consumer_id},
       ${list((c) => c.submission_id)}::text::uuid[], ${list((c) => c.job_id)}::text::bigint[],
-      ${list((c) => c.priority)}::text::smallint[])`;
+      ${list((c) => c.priority)}::text::smallint[], most => ${SMALL_ORDERS_BYTES})`;
   const byId = new Map(rows.map((row) => [row.id, row]));
   const started = commands.map(({ submission_id }) => {
     const row = byId.get(submission_id);
@@ -169,13 +196,30 @@ async function startMany(
   return started;
 }
 
+async function ordersOf(
+  db: Db,
+  consumer_id: string,
+  commands: readonly OrderCommand[],
+): Promise<(Started | null)[]> {
+  const list = (pick: (c: OrderCommand) => string | number) => `{${commands.map(pick).join(',')}}`;
+  const rows = await db<Omit<StartedRow, 'large'>[]>`
+    select * from runledger.orders_of(${consumer_id},
+      ${list((c) => c.submission_id)}::text::uuid[], ${list((c) => c.attempt)}::text::integer[])`;
+  const byId = new Map(rows.map((row) => [row.id, startedOf({ ...row, large: null })]));
+  const orders = commands.map(({ submission_id }) => byId.get(submission_id) ?? null);
+  if (orders.filter((order) => order !== null).length < rows.length)
+    throw mixedUp('the orders of executions');
+  return orders;
+}
+
 export function startedOf(row: StartedRow): Started {
   const order: ExecutionOrder = {
     submission_id: row.id,
     attempt: row.attempt,
     account_id: row.account_id,
     language: row.language,
-    code: row.code,
+    // null: it is large
+    code: row.code ?? new Uint8Array(),
     stdin: row.stdin ?? new Uint8Array(),
     args: row.args ?? [],
     expected_output: row.expected_output,
@@ -184,7 +228,8 @@ export function startedOf(row: StartedRow): Started {
     judging: null,
   };
   const { deaths, traceparent, created_at, started_at } = row;
-  const started = { order, deaths, traceparent, created_at, started_at, unreadable: null };
+  const large = row.large === null ? null : Number(row.large);
+  const started = { order, deaths, traceparent, created_at, started_at, large, unreadable: null };
   if (row.judging === null) return started;
   // One that cannot be read must not keep the others of its batch from being started.
   try {

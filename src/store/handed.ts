@@ -37,14 +37,15 @@ export const wasHanded = ({ id }: Pick<FetchedJob, 'id'>): boolean => id.startsW
 function rowOf(row: InText<StartedRow>): StartedRow {
   return {
     ...row,
-    code: bytesOf(row.code)!,
+    code: bytesOf(row.code),
     stdin: bytesOf(row.stdin),
     expected_output: bytesOf(row.expected_output),
     created_at: new Date(row.created_at!),
     started_at: new Date(row.started_at!),
-    // Only plain runs are handed over.
+    // Only small plain runs are handed over.
     judging: null,
     manifest: null,
+    large: null,
   } as StartedRow;
 }
 

@@ -1,7 +1,7 @@
 /** A worker's way to the queue's jobs: sql/functions/fetch_executions.sql says how each statement behaves. */
 import type { Db } from '../db.ts';
 import { CHANNELS } from './channels.ts';
-import { type Started, type StartedRow, startedOf } from './executions.ts';
+import { SMALL_ORDERS_BYTES, type Started, type StartedRow, startedOf } from './executions.ts';
 
 export type FetchedJob = {
   readonly id: string;
@@ -41,7 +41,7 @@ export async function fetchExecutions(
 ): Promise<FetchedJob[]> {
   const rows = await db<FetchedRow[]>`
     select * from runledger.fetch_executions(${consumer_id}, ${epoch}, ${`{${tasks.join(',')}}`}::text::text[], ${at_most},
-      ${only_newcomers})`;
+      ${only_newcomers}, ${SMALL_ORDERS_BYTES})`;
   return rows.map(({ job_id: id, priority, alone, ...row }) => {
     const { submission_id, attempt } = row;
     const started = attempt === null ? null : startedOf({ ...row, id: submission_id, attempt });

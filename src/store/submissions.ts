@@ -158,8 +158,10 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
 
 function bytesIn({ submission }: SubmitCommand): number {
   if (submission === null) return 0;
-  const { code, stdin, judging } = submission;
-  return code.length + stdin.length + (judging?.packed.length ?? 0);
+  const { code, stdin, expected_output, judging } = submission;
+  return (
+    code.length + stdin.length + (expected_output?.length ?? 0) + (judging?.packed.length ?? 0)
+  );
 }
 
 type OutcomeRow = CallerRow & {

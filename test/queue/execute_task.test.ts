@@ -8,6 +8,7 @@ import type { Membership } from '../../src/queue/epoch.ts';
 import { createExecuteTask, type Execute, LeaseLost } from '../../src/queue/execute_task.ts';
 import { createRuns } from '../../src/queue/runs.ts';
 import { createSlots } from '../../src/queue/slots.ts';
+import { SMALL_ORDERS_BYTES } from '../../src/store/executions.ts';
 import { type FetchedJob, fetchExecutions } from '../../src/store/jobs.ts';
 import type { NewSubmission } from '../../src/store/submissions.ts';
 import { aTest, judged, judgingOf } from '../store/a_set.ts';
@@ -149,6 +150,48 @@ t.test('an order that cannot be read is given back, and not run', async (t) => {
     type: 'execution.lost',
     facts: { reason: 'execution_failed', evidence: { fault: /there is no such test set/ } },
   });
+});
+
+const LARGE = Buffer.alloc(SMALL_ORDERS_BYTES + 1, 'x');
+
+t.test('a large order is whole when it is run', async (t) => {
+  const s = await scene(t);
+  const job = await s.fetched({ stdin: LARGE });
+  t.ok(job.started!.large);
+  const alone = await s.fetched({ stdin: LARGE, alone: true });
+  const seen: number[] = [];
+  const execute: Execute = async ({ stdin }) => {
+    seen.push(stdin.length);
+    return outcome();
+  };
+  for (const one of [job, alone]) t.equal(await s.run(one, execute), 'finished');
+  t.same(seen, [LARGE.length, LARGE.length]);
+});
+
+t.test('a large order whose lease is gone is not run', async (t) => {
+  const s = await scene(t);
+  const job = await s.fetched({ stdin: LARGE });
+  t.equal(await s.w.cancel(job.submission_id), 'cancelled');
+  let ran = false;
+  const execute = async () => {
+    ran = true;
+    return outcome();
+  };
+  t.equal(await s.run(job, execute), 'finished');
+  t.equal(ran, false);
+  t.same([s.losses, s.sandbox, s.slots.free()], [[], [], 2]);
+});
+
+t.test('an execution whose large order the database rejects is released', async (t) => {
+  const s = await scene(t);
+  const job = await s.fetched({ stdin: LARGE });
+  await s.w.db`revoke execute on function runledger.orders_of from runledger_worker`;
+  t.equal(await s.run(job), 'finished');
+  t.match((await s.events(job.submission_id)).at(-1), {
+    type: 'execution.lost',
+    facts: { reason: 'execution_failed', evidence: { fault: /permission denied/ } },
+  });
+  t.same(s.sandbox, [], 'the sandbox works');
 });
 
 t.test('progress is stored while tests run, and goes with the end', async (t) => {

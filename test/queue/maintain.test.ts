@@ -2,8 +2,10 @@
 import t from 'tap';
 import { createLog } from '../../src/log.ts';
 import { choresOf, startMaintenance } from '../../src/queue/maintain.ts';
+import { type FetchedJob, fetchExecutions } from '../../src/store/jobs.ts';
 import { submission, world } from '../store/world.ts';
 import { until } from '../support/eventually.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 
 t.test('all idempotency keys that are due are removed in one round', async (t) => {
   const w = await world(t);
@@ -30,6 +32,27 @@ t.test('the rounds of waiting jobs move with their base', async (t) => {
   const jobs = await w.db`select priority from graphile_worker.jobs`;
   t.match(jobs, [{ priority: -19_999 }], 'it was the first');
   t.match(await rebase(), [{ moved: '0' }]);
+});
+
+t.test('a fetch that meets a move of the base keeps its round', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  await w.db`update runledger.queue_state set round = 20000`;
+  await w.submissions().submit({ secret_digest: digest, submission: submission() });
+  const { id: consumer_id } = await w.consumer();
+  const fetch = { consumer_id, epoch: 1, tasks: ['execute_python'], at_most: 1 };
+  let fetching: Promise<FetchedJob[]> | undefined;
+  await w.db.begin(async (tx) => {
+    await tx`select from runledger.submissions for update`;
+    fetching = fetchExecutions(w.worker, fetch);
+    // Its job is locked, and its submission is not.
+    while ((await lockWaits(w.db)) === 0);
+    const [row] = await w.web`select runledger.rebase_rounds() as moved`;
+    t.match(row, { moved: '20000' });
+  });
+  t.equal((await fetching)!.length, 1);
+  const [progress] = await w.db`select round from runledger.queue_progress()`;
+  t.equal(Number(progress!['round']), 20_000);
 });
 
 t.test('the partitions of the next months are made at the start', async (t) => {

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import type postgres from 'postgres';
 import t from 'tap';
+<<<<<<< HEAD
 import { listen } from '../../src/db.ts';
 import { MOST_SLOTS } from '../../src/domain/launcher_bounds.ts';
 import { VERDICT_NAMES } from '../../src/domain/verdicts.ts';
@@ -9,6 +11,12 @@ import { DELIVERIES_AT_ONCE } from '../../src/queue/web_jobs.ts';
 import { advanceEpoch, registerConsumer } from '../../src/store/consumers.ts';
 import { createTestSets } from '../../src/store/test_sets.ts';
 import { verify } from '../../src/store/verify.ts';
+=======
+import { connect, createSockets, listen } from '../../src/db.ts';
+import { advanceEpoch } from '../../src/store/consumers.ts';
+import { SMALL_ORDERS_BYTES } from '../../src/store/executions.ts';
+import { fetchExecutions } from '../../src/store/jobs.ts';
+>>>>>>> locks
 import { lockWaits } from '../support/lock_waits.ts';
 import { aSet } from './a_set.ts';
 import { seal } from './seal_now.ts';
@@ -346,6 +354,7 @@ t.test('a release names an attempt, and leaves a later one alone', async (t) => 
   t.same(await release(2), [s.id]);
 });
 
+<<<<<<< HEAD
 t.test('more submissions can end with a release than one NOTIFY can name', async (t) => {
   const w = await world(t);
   await w.tier('free', 0, 0);
@@ -379,6 +388,84 @@ t.test('more submissions can end with a release than one NOTIFY can name', async
   ]);
   while (heard.length < ids.length) await wait(5);
   t.same(heard.sort(), ids.sort(), 'each of them, once');
+=======
+const LARGE = Buffer.alloc(SMALL_ORDERS_BYTES + 1, 'x');
+
+t.test('a large order is read after its start, as often as it is asked for', async (t) => {
+  const s = await scene(t, { stdin: LARGE, expected_output: Buffer.from('out'), args: ['a'] });
+  const small = idOf(await s.submit({ secret_digest: s.key.digest, submission: submission() }));
+  const fetch = { consumer_id: s.mine.id, epoch: 1, tasks: ['execute_python'], at_most: 2 };
+  const jobs = await fetchExecutions(s.w.worker, fetch);
+  const [large, beside] = [s.id, small].map(
+    (id) => jobs.find(({ submission_id }) => submission_id === id)!.started!,
+  );
+  const size = LARGE.length + 'print(1)'.length + 'out'.length + '["a"]'.length;
+  t.match(large, { large: size, order: { submission_id: s.id, attempt: 1, language: 'python' } });
+  t.equal(large!.order.code.length, 0);
+  t.match(beside, { large: null, order: { code: Buffer.from('print(1)') } });
+
+  const command = { submission_id: s.id, attempt: 1, large: size };
+  const whole = {
+    ...{ large: null, deaths: 0, created_at: large!.created_at, started_at: large!.started_at },
+    order: {
+      ...{ submission_id: s.id, attempt: 1, compare: 'lenient', args: ['a'] },
+      ...{ code: Buffer.from('print(1)'), stdin: LARGE, expected_output: Buffer.from('out') },
+    },
+  };
+  t.match(await s.mine.executions.order(command), whole);
+  t.match(await s.mine.executions.order(command), whole);
+  t.equal(await s.mine.executions.order({ ...command, attempt: 2 }), null);
+  t.equal(await s.others.executions.order(command), null, 'not by another consumer');
+  await s.mine.executions.release([s.id], 'shutdown');
+  t.equal(await s.mine.executions.order(command), null, 'not after it was given back');
+});
+
+t.test('starts bring together no more than a small order', async (t) => {
+  const half = Buffer.alloc(SMALL_ORDERS_BYTES / 2 - 100, 'x');
+  const s = await scene(t, { stdin: half });
+  for (let n = 0; n < 3; n++)
+    await s.submit({ secret_digest: s.key.digest, submission: submission({ stdin: half }) });
+  const fetch = { consumer_id: s.mine.id, epoch: 1, tasks: ['execute_python'], at_most: 4 };
+  const jobs = await fetchExecutions(s.w.worker, fetch);
+  const sizes = jobs.map(({ started }) => started!.order.stdin.length);
+  t.same(sizes.sort(), [0, 0, half.length, half.length].sort());
+});
+
+t.test('a fetch whose answer nobody reads holds no locks', async (t) => {
+  // More than the buffers of both sockets have room for.
+  const s = await scene(t, { stdin: Buffer.alloc(16 * 1024 * 1024, 'x') });
+  const sockets = createSockets();
+  let socket: Socket | undefined;
+  // As the owner, whose sessions the test can see.
+  const reader = connect(s.w.database.url, {
+    ...{ name: 'reader', max: 1 },
+    sockets: { ...sockets, add: (opened) => (socket = opened) },
+  });
+  t.teardown(() => reader.end({ timeout: 1 }));
+  const fetch = { consumer_id: s.mine.id, epoch: 1, tasks: ['execute_python'], at_most: 1 };
+  // Prepares the statement, so that it is sent without waiting for an answer.
+  await fetchExecutions(reader, { ...fetch, tasks: ['execute_cpp'] });
+  socket!.pause();
+  const fetching = fetchExecutions(reader, fetch);
+  const isDone = async () => {
+    const [row] = await s.w.db`
+      select (select status = 'running' from runledger.submissions where id = ${s.id}) or exists (
+        select from pg_stat_activity where application_name = 'reader' and datname = current_database()
+          and wait_event = 'ClientWrite') as done`;
+    return row!['done'];
+  };
+  while (!(await isDone()));
+  const has_committed = t.match(await rowOf(s), { status: 'running' }, 'it has committed');
+  if (!has_committed) socket!.resume();
+  await s.submit({ secret_digest: s.key.digest, submission: submission() });
+  t.equal(await advanceEpoch(s.w.worker, s.mine.id, 2, []), true);
+  t.match(await rowOf(s), { status: 'pending' }, 'it was given back');
+  socket!.resume();
+  const [job] = await fetching;
+  t.ok(job!.started!.large);
+  const command = { submission_id: s.id, attempt: 1, large: job!.started!.large! };
+  t.equal(await s.mine.executions.order(command), null);
+>>>>>>> locks
 });
 
 t.test('removing jobs does not wait for a job that is being fetched', async (t) => {
@@ -404,6 +491,22 @@ t.test('the delivery is requested with the result, in one transaction', async (t
   const [job] = await s.w.db`
     select count(*)::integer as n from graphile_worker.jobs where task_identifier = 'deliver_webhook'`;
   t.equal(job!['n'], 1);
+});
+
+t.test('an end requests its delivery before it locks its key', async (t) => {
+  const s = await scene(t, { webhook: webhook() });
+  await start(s.mine.executions, s.id);
+  let ending: Promise<unknown> | undefined;
+  await s.w.db.begin(async (tx) => {
+    await tx`select from runledger.key_usage where key_id = ${s.key.id} for update`;
+    ending = s.mine.executions.complete({ submission_id: s.id, attempt: 1, outcome: outcome() });
+    while ((await lockWaits(s.w.db)) === 0);
+    const written = await s.w.db`
+      select from pg_locks l join pg_locks waiting using (pid)
+      where not waiting.granted and l.relation = 'runledger.deliveries'::regclass and l.mode = 'RowExclusiveLock'`;
+    t.equal(written.length, 1);
+  });
+  t.equal(await ending, 'ended');
 });
 
 t.test('of a batch of ends, those with a webhook alone have a delivery', async (t) => {

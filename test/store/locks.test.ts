@@ -7,8 +7,11 @@ import { byteaArray, type Db } from '../../src/db.ts';
 import { advanceEpoch, workerHeartbeat } from '../../src/store/consumers.ts';
 import { secretChannel } from '../../src/store/handed.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 import {
+  idOf,
   type Key,
+  newId,
   outcome,
   seeded,
   seedOfRun,
@@ -139,6 +142,33 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
         where status in ('pending', 'running') order by random() limit 1`;
       for (const { id } of rows) await w.cancel(String(id));
     },
+    retire: async (db) => {
+      const { id } = await w.consumer();
+      await db`select from runledger.fetch_executions(${id}, 1, '{execute_python}', 2)`;
+      await db`select runledger.retire_consumer(${id}, 'worker_died', '{}')`;
+    },
+    read: async (db) => {
+      const rows = await db`select id from runledger.submissions order by random() limit ${BATCH}`;
+      await db`select from unnest(${list(rows.map((row) => row['id']))}::text::uuid[]) asked(id)
+        cross join lateral runledger.read_result(${pick(keys).digest}, asked.id, 1000)`;
+    },
+    follow: async (db) => {
+      const rows =
+        await db`select submission_id as id from runledger.leases order by random() limit ${BATCH}`;
+      await db`select from runledger.follow_output(${list(rows.map((row) => row['id']))}::text::uuid[],
+        ${list(rows.map(() => 0))}::text::bigint[])`;
+      // Time passes.
+      await db`update runledger.output_watches set until = now() - interval '1 s'
+        where submission_id in (select submission_id from runledger.output_watches order by 1 for update skip locked)`;
+    },
+    forget_output: (db) => db`select runledger.forget_output()`,
+    progress: async (db, n) => {
+      const rows = await db`select submission_id as id, attempt, consumer_id from runledger.leases
+        where consumer_id = ${consumers[n]!.id} order by random() limit ${BATCH}`;
+      for (const { id, attempt, consumer_id } of rows)
+        await db`select runledger.report_progress(${consumer_id}, ${id}, ${attempt}, 1, 2)`;
+    },
+    forget_arrived: (db) => db`select runledger.forget_arrived()`,
     limits: () => w.tier('few', 0, 1 + random.below(6)),
     recount: (db) => db`select runledger.recount()`,
     retire: async (db) => {
@@ -177,6 +207,93 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
   t.equal(row!['deadlocks'], 0, 'deadlocks');
   const [recounted] = await w.db`select runledger.recount() as wrong`;
   t.equal(recounted!['wrong'], 0, 'and every counter is right');
+});
+
+/** A submission whose row a test locks, and how to submit others. */
+type Held = { w: World; key: Key; id: string; submit: () => Promise<string> };
+
+async function oneHeld(t: Parameters<typeof world>[0]): Promise<Held> {
+  const w = await world(t);
+  const key = await w.key();
+  const { submit: submitOne } = w.submissions();
+  const submit = async () =>
+    idOf(await submitOne({ secret_digest: key.digest, submission: submission() }));
+  return { w, key, id: await submit(), submit };
+}
+
+/** The submissions that wait: as the queue counts them, and as they are. */
+const waitingOf = async ({ w }: Held) => {
+  const [row] = await w.db`
+    select (q.accepted - p.started)::integer as counted, (select count(*)::integer from runledger.submissions
+      where status = 'pending' and attempts = 0) as found
+    from runledger.queue_state q, runledger.queue_progress() p`;
+  return row!;
+};
+
+for (const starts of [false, true]) {
+  const what = starts ? 'that is being started' : 'whose row is locked';
+  t.test(`to cancel a submission ${what} does not hold up submitting`, async (t) => {
+    const s = await oneHeld(t);
+    const { id: consumer } = await s.w.consumer();
+    let cancelling: Promise<string> | undefined;
+    await s.w.db.begin(async (tx) => {
+      if (starts)
+        await tx`select from runledger.start_many(${consumer}, array[${s.id}]::uuid[], '{1}', '{0}')`;
+      else await tx`select from runledger.submissions where id = ${s.id} for update`;
+      cancelling = s.w.cancel(s.id);
+      while ((await lockWaits(s.w.db)) === 0);
+      await s.w.db`select from runledger.queue_state for update nowait`;
+      // A start holds the row of its account's places.
+      if (!starts) await s.submit();
+    });
+    t.equal(await cancelling, 'cancelled');
+    t.equal(await s.w.cancel(s.id), 'cancelled');
+    t.same(await waitingOf(s), starts ? { counted: 0, found: 0 } : { counted: 1, found: 1 });
+    const [ends] = await s.w.db`select count(*)::integer as n from runledger.events
+      where stream = ${s.id} and type = 'submission.cancelled'`;
+    t.equal(ends!['n'], 1);
+  });
+}
+
+t.test('what is locked does not end for its age at that moment', async (t) => {
+  const s = await oneHeld(t);
+  const other = await s.submit();
+  const expire = async () => {
+    await s.w.clock.advance(1_000);
+    const [row] = await s.w.web`select runledger.expire_pending('0 s') as n`;
+    return row!['n'];
+  };
+  await s.w.db.begin(async (tx) => {
+    await tx`select from runledger.submissions where id = ${s.id} for update`;
+    t.equal(await expire(), 1);
+  });
+  const [row] = await s.w.db`select status from runledger.submissions where id = ${other}`;
+  t.equal(row!['status'], 'error');
+  t.equal(await expire(), 1);
+  t.same(await waitingOf(s), { counted: 0, found: 0 });
+});
+
+t.test('old watches and old progress are deleted without waiting for those in use', async (t) => {
+  const { w } = await oneHeld(t);
+  const [locked, free] = [newId(), newId()];
+  await w.db`insert into runledger.output_watches
+    select id, now() - interval '1 h' from unnest(${[locked, free]}::uuid[]) id`;
+  await w.db`insert into runledger.progress select id, 1, 1, 2 from unnest(${[locked, free]}::uuid[]) id`;
+  const chores = w.connect(w.database.urls.web, 1);
+  // Only a test that fails waits so long.
+  await chores`set lock_timeout = '5s'`;
+  await w.db.begin(async (tx) => {
+    await tx`select from runledger.output_watches where submission_id = ${locked} for update`;
+    await tx`select from runledger.progress where submission_id = ${locked} for update`;
+    await chores`select runledger.forget_output()`;
+    await chores`select runledger.forget_arrived()`;
+  });
+  for (const table of ['output_watches', 'progress'])
+    t.same(
+      await w.db`select submission_id as id from runledger.${w.db(table)}`,
+      [{ id: locked }],
+      table,
+    );
 });
 
 async function repeat(w: World, step: (db: Db) => Promise<unknown>): Promise<void> {

@@ -110,5 +110,9 @@ t.test('one statement reads many small records, or few large ones', async (t) =>
     return statements;
   };
   t.equal(await read40(Buffer.from('1\n')), 5, 'one, four, 16, 16 and three records');
-  t.equal(await read40(Buffer.alloc(30_000, 'x')), 20, 'one, four, then two at a time, and one');
+  t.equal(
+    await read40(Buffer.alloc(30_000, 'x')),
+    21,
+    'one, four that are too large together and are read again, then two at a time, and one',
+  );
 });
