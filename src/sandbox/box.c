@@ -267,10 +267,6 @@ void box_become_program(const struct box *box) {
   }
   must(setsid(), "start a session");
   limit_resources(request, &box->identity);
-  if (!box->identity.shares_uid) {
-    struct rlimit processes = {request->limits.processes + 8, request->limits.processes + 8};
-    must(setrlimit(RLIMIT_NPROC, &processes), "limit processes");
-  }
   must(setresgid(box->identity.gid, box->identity.gid, box->identity.gid), "become the box's group");
   must(setresuid(box->identity.uid, box->identity.uid, box->identity.uid), "become the box's user");
   drop_capabilities();

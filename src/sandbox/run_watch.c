@@ -237,7 +237,8 @@ static bool could_not_run(struct slot *slot) {
     return true;
   }
   if (shared->exec_error && !slot->ending) {
-    answer_fault(slot->id, "cannot execute %.100s: %s", slot->request.arguments[0], strerror(shared->exec_error));
+    answer_fault(slot->id, "%scannot execute %.100s: %s", no_room(shared->exec_error), slot->request.arguments[0],
+                 strerror(shared->exec_error));
     return true;
   }
   if (!shared->ended && !slot->ending) {

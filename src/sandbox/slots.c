@@ -45,7 +45,6 @@ static int priority;
 
 static void map_output(struct slot *slot);
 static bool slot_start(struct slot *slot);
-static struct slot_number number_of(const struct slot *slot);
 static void map_ids(const struct slot *slot);
 static void slot_became_idle(struct slot *slot);
 static void reap_orphans(void);
@@ -70,8 +69,7 @@ void slots_start(const struct options *chosen, int worker_priority) {
     slot->shared = mmap(NULL, sizeof *slot->shared, PROT_READ | PROT_WRITE, MAP_SHARED, slot->memory, 0);
     if (slot->shared == MAP_FAILED) fail("map a slot's shared pages");
     map_output(slot);
-    const struct slot_number number = number_of(slot);
-    identity_choose(&slot->identity, &number, options->uid_base);
+    identity_choose(&slot->identity, i, options->uid_base);
     if (!group_make(&slot->group, i)) fail("make a slot's control group");
     if (!slot_start(slot)) fail("fork a slot");
   }
@@ -86,10 +84,6 @@ static void map_output(struct slot *slot) {
   if (slot->output == MAP_FAILED) fail("map a slot's output pages");
   must(madvise((void *)slot->output, size, MADV_DONTFORK), "protect a slot's output pages");
   madvise((void *)slot->output, size, MADV_DONTDUMP);
-}
-
-static struct slot_number number_of(const struct slot *slot) {
-  return (struct slot_number){.kind = groups_kind(), .instance = groups_instance(), .slot = slot->number};
 }
 
 /* false: the machine has no room for another process, and nothing has changed. */
@@ -141,8 +135,7 @@ void slot_read_control(struct slot *slot) {
 }
 
 static void map_ids(const struct slot *slot) {
-  const struct slot_number number = number_of(slot);
-  if (!identity_map(&slot->identity, &number, slot->pid))
+  if (!identity_map(&slot->identity, slot->number, slot->pid))
     fprintf(stderr, "launcher: the ids of a user namespace cannot be mapped: %s\n", strerror(errno));
   send_message(slot->control, MESSAGE_MAP, NULL, 0);
 }
