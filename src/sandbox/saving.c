@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -37,7 +36,7 @@ bool saving_begin(struct slot *slot, int box) {
     return false;
   }
   slot->saver = saver;
-  poll_add(slot->saver_pidfd, EVENT_SAVED, slot->number, EPOLLIN);
+  poll_add(slot->saver_pidfd, EVENT_SAVED, slot->number, POLLIN);
   return true;
 }
 

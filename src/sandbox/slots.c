@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -108,8 +107,8 @@ static bool slot_start(struct slot *slot) {
   slot->answered = true;
   slot->control = ends[0];
   slot->pidfd = (int)must((long)syscall(SYS_pidfd_open, slot->pid, 0), "watch a slot");
-  poll_add(slot->control, EVENT_CONTROL, slot->number, EPOLLIN);
-  poll_add(slot->pidfd, EVENT_DEATH, slot->number, EPOLLIN);
+  poll_add(slot->control, EVENT_CONTROL, slot->number, POLLIN);
+  poll_add(slot->pidfd, EVENT_DEATH, slot->number, POLLIN);
   return true;
 }
 
@@ -159,8 +158,7 @@ static void slot_became_idle(struct slot *slot) {
 
 void slot_died(struct slot *slot) {
   char why[200] = "the slot was killed";
-  /* A slot that was just forked may still have a copy of an older slot's pidfd, which keeps its event alive. */
-  if (waitpid(slot->pid, NULL, WNOHANG) == 0) return;
+  waitpid(slot->pid, NULL, 0);
   slot_read_control(slot);
   if (slot->shared->failure.error)
     snprintf(why, sizeof why, "%s: %s", slot->shared->failure.step, strerror(slot->shared->failure.error));

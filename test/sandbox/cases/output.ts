@@ -299,7 +299,8 @@ export const output: readonly Case[] = [
   {
     name: 'packets in pipes',
     topic,
-    claim: 'a program cannot send packets through a pipe, so that its output is lost and not counted',
+    claim:
+      'a program cannot send packets through a pipe, so that its output is lost and not counted',
     because: 'the filter denies O_DIRECT when a pipe is made, opened or changed',
     languages: CPP,
     hostile: denied('pipes_of_packets'),
