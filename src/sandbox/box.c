@@ -229,8 +229,7 @@ static void limit_resources(const struct request *request, const struct identity
       {RLIMIT_MEMLOCK, 64 << 10},
       {RLIMIT_RTPRIO, 0},
       {RLIMIT_NICE, 0},
-      /* An ordinary user has one limit, of 800 KiB, for all slots together. */
-      {RLIMIT_MSGQUEUE, (identity->own_namespace ? 64 : 512) << 10},
+      {RLIMIT_MSGQUEUE, identity->queue_bytes},
       {RLIMIT_SIGPENDING, 1024},
       /* A second limit, above the one that the launcher enforces by the group's counter, in case it is late. */
       {RLIMIT_CPU, limits->cpu_ms / 1000 + 3},

@@ -27,6 +27,12 @@ enum { OF_KIND = MAX_INSTANCES * MAX_SLOTS, CLAIMS = 3 * OF_KIND, IDS = CLAIMS +
 /* For a container whose user namespace has the usual 65,536 ids: outside the ranges that Debian and systemd assign there. */
 enum { CONTAINER_BASE = 40000 };
 
+/*
+ * Of message queues. An ordinary user has 800 KiB, which the kernel counts over all slots' user namespaces. The slots
+ * share them, but for what their probes need (queues.c). A program of root's launcher has a user of its own.
+ */
+enum { QUEUE_BYTES = 512 << 10, USER_QUEUE_BYTES = (800 - 64) << 10, MOST_OF_USER = 64 << 10 };
+
 static const char *const NEWUIDMAP = "/usr/bin/newuidmap";
 static const char *const NEWGIDMAP = "/usr/bin/newgidmap";
 
@@ -70,19 +76,21 @@ bool identity_claim(enum isolation of_kind, unsigned instance, unsigned uid_base
   return false;
 }
 
-void identity_choose(struct identity *identity, unsigned slot, unsigned uid_base) {
+void identity_choose(struct identity *identity, unsigned slot, unsigned slots, unsigned uid_base) {
   if (kind == ISOLATION_RLIMITS && !(uid_base = degraded_base(uid_base))) {
     *identity = (struct identity){.uid = getuid(), .gid = getgid(), .shares_uid = true};
     return;
   }
   if (kind != ISOLATION_V2_USER) {
     unsigned id = uid_base + range * MAX_SLOTS + slot;
-    *identity = (struct identity){.uid = id, .gid = id, .ender = id + OF_KIND};
+    *identity = (struct identity){.uid = id, .gid = id, .ender = id + OF_KIND, .queue_bytes = QUEUE_BYTES};
     return;
   }
   bool helped = own_subordinate("/etc/subuid", slot) && own_subordinate("/etc/subgid", slot) &&
                 !access(NEWUIDMAP, X_OK) && !access(NEWGIDMAP, X_OK);
   *identity = (struct identity){.uid = INSIDE, .gid = INSIDE, .own_namespace = true, .shares_uid = !helped};
+  const unsigned part = USER_QUEUE_BYTES / slots;
+  identity->queue_bytes = part < MOST_OF_USER ? part : MOST_OF_USER;
 }
 
 static unsigned long own_subordinate(const char *path, unsigned slot) {

@@ -19,6 +19,7 @@ struct identity {
   gid_t gid;
   uid_t ender;        /* in degraded isolation with an id of its own: what ends its processes has this id, and nothing else has */
   bool own_namespace; /* each slot has a user namespace */
+  unsigned queue_bytes; /* of message queues that a program may have */
   bool shares_uid;    /* there are no subordinate ids: init and slot have the program's uid */
 };
 
@@ -29,7 +30,8 @@ struct identity {
  */
 bool identity_claim(enum isolation kind, unsigned instance, unsigned uid_base, char *why, size_t size);
 
-void identity_choose(struct identity *identity, unsigned slot, unsigned uid_base);
+/* `slots`: how many there are. */
+void identity_choose(struct identity *identity, unsigned slot, unsigned slots, unsigned uid_base);
 /* Maps the ids of the user namespace that the slot's process has just made. */
 bool identity_map(const struct identity *identity, unsigned slot, pid_t pid);
 

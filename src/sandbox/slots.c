@@ -68,7 +68,7 @@ void slots_start(const struct options *chosen, int worker_priority) {
     slot->shared = mmap(NULL, sizeof *slot->shared, PROT_READ | PROT_WRITE, MAP_SHARED, slot->memory, 0);
     if (slot->shared == MAP_FAILED) fail("map a slot's shared pages");
     map_output(slot);
-    identity_choose(&slot->identity, i, options->uid_base);
+    identity_choose(&slot->identity, i, slot_count, options->uid_base);
     if (!group_make(&slot->group, i)) fail("make a slot's control group");
     if (!slot_start(slot)) fail("fork a slot");
   }
