@@ -139,6 +139,7 @@ export class Compiler {
     key: string,
     { by, ...step }: CompileStep,
     signal: AbortSignal,
+    is_again = false,
   ): Promise<CompileResult> {
     const { sandbox, cache, policy } = this.#parts;
     const compiler = compilerOf(installed);
@@ -168,8 +169,10 @@ export class Compiler {
     const result = resultOf(report, by, diagnosticsOf(report, compiler, policy.compile));
     if (compileRejects(report)) return result;
     if (report.save_failed !== undefined) {
-      if (!(await cache.makeRoom())) throw new SandboxFault('no_room', report.save_failed);
-      return this.#inBox(installed, order, key, { by, ...step }, signal);
+      // Room is made at the cost of every account's programs. For another failure it would help nobody.
+      const helps = report.store_full ? await cache.makeRoom() : !is_again;
+      if (!helps) throw new SandboxFault('no_room', report.save_failed);
+      return this.#inBox(installed, order, key, { by, ...step }, signal, !report.store_full);
     }
     if (report.saved === undefined) return unfit(result, report.save_refused);
     const entry = compiler.names_entry ? Buffer.from(report.stdout).toString() : '';

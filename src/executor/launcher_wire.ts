@@ -48,6 +48,8 @@ export type RunReport = BoxReport & {
   save_refused?: string;
   /** why the store could not take it, whatever the files are: its disk is full, for example */
   save_failed?: string;
+  /** It could not because it has no room. */
+  store_full?: true;
   /** Only if the request has `keep`: in the order of its patterns, and of the names within each. */
   kept?: { path: string; bytes: Uint8Array }[];
   /** why a file that matches is not among them: the first such file */
@@ -281,7 +283,8 @@ export function decodeReport(payload: Buffer): Ended {
     stderr: payload.subarray(stdoutEnd, stderrEnd),
     ...(saved === 1 && { saved: { bytes: number(9), files: payload.readUInt32LE(12) } }),
     ...(saved === 2 && { save_refused: payload.toString('utf8', leftEnd) }),
-    ...(saved === 3 && { save_failed: payload.toString('utf8', leftEnd) }),
+    ...((saved === 3 || saved === 4) && { save_failed: payload.toString('utf8', leftEnd) }),
+    ...(saved === 4 && { store_full: true as const }),
     ...(payload.readUInt8(3) === 1 && kept),
   };
   return { report, ended_us: number(11), conversation };

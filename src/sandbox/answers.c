@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -85,7 +84,7 @@ bool answers_write(void) {
 static void poll_for_writing(bool wanted) {
   if (wanted == polls_for_writing) return;
   polls_for_writing = wanted;
-  poll_change(socket_to_worker, EVENT_WORKER, 0, EPOLLIN | EPOLLRDHUP | (wanted ? EPOLLOUT : 0));
+  poll_change(socket_to_worker, (short)(POLLIN | POLLRDHUP | (wanted ? POLLOUT : 0)));
 }
 
 bool answers_are_slow(void) { return backlog.used - backlog_at > SLOW_BYTES; }

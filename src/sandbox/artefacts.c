@@ -23,7 +23,7 @@ enum { DEPTH_MAX = 24, AT_ONCE = 1 << 20 };
 struct copy {
   uint64_t max_bytes, bytes_left, bytes;
   uint32_t files_left, files;
-  bool broken;
+  bool broken, full;
   const char *reason;
 };
 
@@ -32,6 +32,7 @@ static int open_beneath(int directory, const char *path, int flags);
 static bool copy_entry(struct copy *copy, int source, const char *path, int target, unsigned depth);
 static bool copy_directory(struct copy *copy, int source, int target, unsigned depth);
 static bool copy_file(struct copy *copy, int source, const struct stat *state, int target, const char *name);
+static int make_directory(int parent, const char *name);
 static int make_directories(int target, const char *path, const char **name);
 static bool stop(struct copy *copy, const char *why);
 static bool stop_broken(struct copy *copy, const char *why);
@@ -55,8 +56,7 @@ void artefacts_save(int box, const struct request *request, struct saved *saved)
   struct copy copy = {.max_bytes = request->save_max_bytes, .bytes_left = request->save_max_bytes,
                       .files_left = request->save_max_files};
   snprintf(temporary, sizeof temporary, ".new-%s-%d", request->save_key, getpid());
-  mkdirat(store, temporary, 0755);
-  int target = openat(store, temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int target = make_directory(store, temporary);
   bool whole = target >= 0 || stop_broken(&copy, "the store is not writable");
   for (uint32_t i = 0; whole && i < request->save_path_count; i++)
     whole = copy_entry(&copy, box, request->save_paths[i], target, 0);
@@ -70,6 +70,7 @@ void artefacts_save(int box, const struct request *request, struct saved *saved)
   }
   saved->done = whole;
   saved->broken = copy.broken;
+  saved->full = copy.full;
   saved->bytes = copy.bytes;
   saved->files = copy.files;
   if (!whole) snprintf(saved->reason, sizeof saved->reason, "%s", copy.reason);
@@ -86,9 +87,10 @@ static bool stop(struct copy *copy, const char *why) {
   return false;
 }
 
-/* The worker's disk may be full: no fault of the program. */
+/* By errno: the worker's disk may be full, which is no fault of the program. */
 static bool stop_broken(struct copy *copy, const char *why) {
   copy->broken = true;
+  copy->full = errno == ENOSPC || errno == EDQUOT;
   return stop(copy, why);
 }
 
@@ -112,7 +114,7 @@ static int open_beneath(int directory, const char *path, int flags) {
 static bool copy_entry(struct copy *copy, int source, const char *path, int target, unsigned depth) {
   struct stat state;
   const char *name;
-  if (asked_to_stop()) return stop_broken(copy, "the run was ended");
+  if (asked_to_stop()) return errno = EINTR, stop_broken(copy, "the run was ended");
   int file = open_beneath(source, path, O_RDONLY);
   if (file < 0 || fstat(file, &state) || !(S_ISREG(state.st_mode) || S_ISDIR(state.st_mode)) ||
       (S_ISREG(state.st_mode) && state.st_nlink != 1)) {
@@ -123,8 +125,7 @@ static bool copy_entry(struct copy *copy, int source, const char *path, int targ
   bool done = parent >= 0 || stop_broken(copy, "the store is not writable");
   if (done && S_ISREG(state.st_mode)) done = copy_file(copy, file, &state, parent, name);
   if (done && S_ISDIR(state.st_mode)) {
-    mkdirat(parent, name, 0755);
-    int inner = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int inner = make_directory(parent, name);
     done = inner >= 0 ? copy_directory(copy, file, inner, depth + 1) : stop_broken(copy, "the store is not writable");
     if (inner >= 0) close(inner);
   }
@@ -139,8 +140,7 @@ static int make_directories(int target, const char *path, const char **name) {
   int at = target;
   for (const char *slash; (slash = strchr(path, '/')); path = slash + 1) {
     snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
-    mkdirat(at, part, 0755);
-    int next = openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int next = make_directory(at, part);
     if (at != target) close(at);
     if (next < 0) return -1;
     at = next;
@@ -163,16 +163,26 @@ static bool copy_directory(struct copy *copy, int source, int target, unsigned d
   return done;
 }
 
+/* Opens it, too. -1: it cannot be made. */
+static int make_directory(int parent, const char *name) {
+  if (mkdirat(parent, name, 0755) && errno != EEXIST) return -1;
+  return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 static bool copy_file(struct copy *copy, int source, const struct stat *state, int target, const char *name) {
   uint64_t left = (uint64_t)state->st_size;
   if (copy->files_left == 0) return stop(copy, "there are too many files to save");
   if (left > copy->bytes_left) return stop_at_max_bytes(copy);
   int file = openat(target, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return stop_broken(copy, "the store is not writable");
+  int error = EINTR; /* also if it is asked to stop */
   while (left && !asked_to_stop()) {
     ssize_t count = sendfile(file, source, NULL, left < AT_ONCE ? left : AT_ONCE);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
+    if (count <= 0) {
+      error = count < 0 ? errno : EIO;
+      break;
+    }
     left -= (uint64_t)count;
   }
   fchmod(file, state->st_mode & 0100 ? 0555 : 0444);
@@ -181,5 +191,6 @@ static bool copy_file(struct copy *copy, int source, const struct stat *state, i
   copy->files++;
   copy->bytes += (uint64_t)state->st_size;
   copy->bytes_left -= (uint64_t)state->st_size;
+  errno = error;
   return left ? stop_broken(copy, "the store is full or not writable") : true;
 }

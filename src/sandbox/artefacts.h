@@ -16,6 +16,7 @@ struct saved {
   uint64_t bytes;
   uint32_t files;
   bool broken;      /* the store failed, and nothing that the box left is the cause */
+  bool full;        /* and it failed because it has no room */
   char reason[160]; /* why nothing was saved */
 };
 

@@ -177,8 +177,10 @@ static void send_directory(const struct box *box) {
 /* v2: from here on, the memory of the program's process counts as the program's. v1: from box_start_clock() on. */
 pid_t box_fork_program(const struct box *box) {
   if (box->group->kind == ISOLATION_V1) return must_fork(fork(), "fork the program");
-  struct clone_args arguments = {.flags = CLONE_INTO_CGROUP | CLONE_NEWCGROUP, .exit_signal = SIGCHLD,
-                                 .cgroup = (uint64_t)box->group->run_group};
+  /* As in libc's fork. Otherwise no thread of the program could signal its main thread. */
+  const uint64_t of_thread = box->thread_id ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0;
+  struct clone_args arguments = {.flags = CLONE_INTO_CGROUP | CLONE_NEWCGROUP | of_thread, .exit_signal = SIGCHLD,
+                                 .child_tid = (uint64_t)(uintptr_t)box->thread_id, .cgroup = (uint64_t)box->group->run_group};
   return must_fork((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone the program into its group");
 }
 
@@ -227,8 +229,7 @@ static void limit_resources(const struct request *request, const struct identity
       {RLIMIT_MEMLOCK, 64 << 10},
       {RLIMIT_RTPRIO, 0},
       {RLIMIT_NICE, 0},
-      /* An ordinary user has one limit, of 800 KiB, for all slots together. */
-      {RLIMIT_MSGQUEUE, (identity->own_namespace ? 64 : 512) << 10},
+      {RLIMIT_MSGQUEUE, identity->queue_bytes},
       {RLIMIT_SIGPENDING, 1024},
       /* A second limit, above the one that the launcher enforces by the group's counter, in case it is late. */
       {RLIMIT_CPU, limits->cpu_ms / 1000 + 3},
@@ -267,10 +268,6 @@ void box_become_program(const struct box *box) {
   }
   must(setsid(), "start a session");
   limit_resources(request, &box->identity);
-  if (!box->identity.shares_uid) {
-    struct rlimit processes = {request->limits.processes + 8, request->limits.processes + 8};
-    must(setrlimit(RLIMIT_NPROC, &processes), "limit processes");
-  }
   must(setresgid(box->identity.gid, box->identity.gid, box->identity.gid), "become the box's group");
   must(setresuid(box->identity.uid, box->identity.uid, box->identity.uid), "become the box's user");
   drop_capabilities();

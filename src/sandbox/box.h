@@ -13,6 +13,7 @@ struct box {
   int files[3]; /* the program's standard input, output and error */
   int slot_ends[6]; /* the slot's ends of them, which an init inherits; -1: none */
   int loads[MAX_LOADS];
+  int *thread_id; /* of a zygote: where its libc keeps its main thread's id; NULL: the program begins with an execve */
 };
 
 __attribute__((noreturn)) void box_init(struct box *box);

@@ -31,8 +31,11 @@ long must(long result, const char *step) {
   return result;
 }
 
+const char *no_room(int error) {
+  return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ? NO_ROOM : "";
+}
+
 pid_t must_fork(long pid, const char *step) {
-  const bool no_room = errno == EAGAIN || errno == ENOMEM || errno == EMFILE || errno == ENFILE;
-  if (pid < 0) fail("%s%s", no_room ? NO_ROOM : "", step);
+  if (pid < 0) fail("%s%s", no_room(errno), step);
   return (pid_t)pid;
 }

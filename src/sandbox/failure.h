@@ -19,9 +19,11 @@ extern struct failure *failure_sink;
 __attribute__((noreturn, format(printf, 1, 2))) void fail(const char *step, ...);
 /* Fails with the step's name if the call returned -1; otherwise returns its result. */
 long must(long result, const char *step);
-/* The same for a new process. Where the machine has no room for one, the step's name begins with NO_ROOM. */
+/* The same for a new process. Where the machine has no room for one, the step's name begins with no_room(). */
 pid_t must_fork(long pid, const char *step);
 /* How a fault begins that is due to what the machine lacks. The client tells it apart. */
 #define NO_ROOM "no room: "
+/* NO_ROOM if the error means this, else nothing. */
+const char *no_room(int error);
 
 #endif

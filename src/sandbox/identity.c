@@ -16,46 +16,86 @@
 #include "kernel_files.h"
 #include "options.h"
 #include "private_mounts.h"
+#include "queues.h"
 
 enum { INSIDE = 1000 };
-/* All ids that slots may get: in full isolation, in degraded isolation, and for what ends a degraded run. */
-enum { RANGE = MAX_INSTANCES * MAX_SLOTS, IDS = 3 * RANGE };
+/*
+ * All ids that launchers may take: for slots in full isolation, for those in degraded isolation, for what ends a degraded run,
+ * and one for the claim of each range. The two kinds of isolation can run at once, and their ranges differ.
+ */
+enum { OF_KIND = MAX_INSTANCES * MAX_SLOTS, CLAIMS = 3 * OF_KIND, IDS = CLAIMS + 2 * MAX_INSTANCES };
 /* For a container whose user namespace has the usual 65,536 ids: outside the ranges that Debian and systemd assign there. */
 enum { CONTAINER_BASE = 40000 };
+
+/*
+ * Of message queues. An ordinary user has 800 KiB, which the kernel counts over all slots' user namespaces. The slots
+ * share them, but for what their probes need (queues.c). A program of root's launcher has a user of its own.
+ */
+enum { QUEUE_BYTES = 512 << 10, USER_QUEUE_BYTES = (800 - 64) << 10, MOST_OF_USER = 64 << 10 };
 
 static const char *const NEWUIDMAP = "/usr/bin/newuidmap";
 static const char *const NEWGIDMAP = "/usr/bin/newgidmap";
 
+static enum isolation kind;
+static unsigned range; /* this launcher's */
+
 static unsigned long first_subordinate(const char *path);
-static unsigned long own_subordinate(const char *path, const struct slot_number *number);
+static unsigned long own_subordinate(const char *path, unsigned slot);
 static bool map_by_helper(const char *helper, pid_t pid, unsigned own, unsigned long outside);
 static bool map_own(pid_t pid, const char *file, unsigned own);
 static unsigned degraded_base(unsigned uid_base);
 static int become(unsigned id);
 static int outcome_of(pid_t child);
 
-void identity_choose(struct identity *identity, const struct slot_number *number, unsigned uid_base) {
-  if (number->kind == ISOLATION_RLIMITS && !(uid_base = degraded_base(uid_base))) {
+/*
+ * The claim is a message queue. Before Linux 5.14 the kernel counts a user's queues over the whole machine, and since then over
+ * each user namespace. The ids of two user namespaces are counted separately, so there they may be the same.
+ */
+bool identity_claim(enum isolation of_kind, unsigned instance, unsigned uid_base, char *why, size_t size) {
+  kind = of_kind;
+  range = instance;
+  if (kind == ISOLATION_RLIMITS) uid_base = degraded_base(uid_base);
+  /* An ordinary user's slots have user namespaces of their own. */
+  if (kind == ISOLATION_V2_USER || !uid_base) return true;
+  const unsigned first = kind == ISOLATION_RLIMITS ? MAX_INSTANCES : 0;
+  queues_open();
+  for (unsigned i = 0; i < MAX_INSTANCES; i++) {
+    range = first + (instance + i) % MAX_INSTANCES;
+    if (queue_hold(uid_base + CLAIMS + range) >= 0) return true;
+    if (errno != EMFILE) break;
+  }
+  range = first + instance;
+  /* Then only control groups keep launchers apart. Degraded isolation is weaker, but starts anywhere. */
+  if (errno == ENOSYS || (kind == ISOLATION_RLIMITS && errno != EMFILE)) return true;
+  if (errno == EMFILE)
+    snprintf(why, size, "the user ids from %u on are in use by %d other launchers on this machine: run fewer workers on it",
+             uid_base, MAX_INSTANCES);
+  else
+    snprintf(why, size, "no message queue can be made (%s), by which launchers share out the user ids of this machine: "
+             "raise fs.mqueue.queues_max", strerror(errno));
+  return false;
+}
+
+void identity_choose(struct identity *identity, unsigned slot, unsigned slots, unsigned uid_base) {
+  if (kind == ISOLATION_RLIMITS && !(uid_base = degraded_base(uid_base))) {
     *identity = (struct identity){.uid = getuid(), .gid = getgid(), .shares_uid = true};
     return;
   }
-  if (number->kind != ISOLATION_V2_USER) {
-    /* Instances have disjoint ranges, as they have disjoint control groups, so no two boxes share an id. */
-    unsigned instance = number->instance;
-    /* Without groups, instances are claimed elsewhere. The two kinds can run at once and must not share ids. */
-    if (number->kind == ISOLATION_RLIMITS) instance += MAX_INSTANCES;
-    unsigned id = uid_base + instance * MAX_SLOTS + number->slot;
-    *identity = (struct identity){.uid = id, .gid = id, .ender = id + RANGE};
+  if (kind != ISOLATION_V2_USER) {
+    unsigned id = uid_base + range * MAX_SLOTS + slot;
+    *identity = (struct identity){.uid = id, .gid = id, .ender = id + OF_KIND, .queue_bytes = QUEUE_BYTES};
     return;
   }
-  bool helped = own_subordinate("/etc/subuid", number) && own_subordinate("/etc/subgid", number) &&
+  bool helped = own_subordinate("/etc/subuid", slot) && own_subordinate("/etc/subgid", slot) &&
                 !access(NEWUIDMAP, X_OK) && !access(NEWGIDMAP, X_OK);
   *identity = (struct identity){.uid = INSIDE, .gid = INSIDE, .own_namespace = true, .shares_uid = !helped};
+  const unsigned part = USER_QUEUE_BYTES / slots;
+  identity->queue_bytes = part < MOST_OF_USER ? part : MOST_OF_USER;
 }
 
-static unsigned long own_subordinate(const char *path, const struct slot_number *number) {
+static unsigned long own_subordinate(const char *path, unsigned slot) {
   unsigned long first = first_subordinate(path);
-  return first ? first + number->instance * MAX_SLOTS + number->slot : 0;
+  return first ? first + range * MAX_SLOTS + slot : 0;
 }
 
 /* Reads the file itself: a static program has no name service. */
@@ -85,14 +125,14 @@ static unsigned long first_subordinate(const char *path) {
   return found;
 }
 
-bool identity_map(const struct identity *identity, const struct slot_number *number, pid_t slot) {
+bool identity_map(const struct identity *identity, unsigned slot, pid_t pid) {
   if (!identity->shares_uid)
-    return map_by_helper(NEWUIDMAP, slot, getuid(), own_subordinate("/etc/subuid", number)) &&
-           map_by_helper(NEWGIDMAP, slot, getgid(), own_subordinate("/etc/subgid", number));
+    return map_by_helper(NEWUIDMAP, pid, getuid(), own_subordinate("/etc/subuid", slot)) &&
+           map_by_helper(NEWGIDMAP, pid, getgid(), own_subordinate("/etc/subgid", slot));
   char path[64];
-  snprintf(path, sizeof path, "/proc/%d/setgroups", slot);
+  snprintf(path, sizeof path, "/proc/%d/setgroups", pid);
   write_text(AT_FDCWD, path, "deny");
-  return map_own(slot, "uid_map", getuid()) && map_own(slot, "gid_map", getgid());
+  return map_own(pid, "uid_map", getuid()) && map_own(pid, "gid_map", getgid());
 }
 
 static bool map_own(pid_t pid, const char *file, unsigned own) {

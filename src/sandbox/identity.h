@@ -19,18 +19,21 @@ struct identity {
   gid_t gid;
   uid_t ender;        /* in degraded isolation with an id of its own: what ends its processes has this id, and nothing else has */
   bool own_namespace; /* each slot has a user namespace */
+  unsigned queue_bytes; /* of message queues that a program may have */
   bool shares_uid;    /* there are no subordinate ids: init and slot have the program's uid */
 };
 
-/* One slot among all slots of all launchers on this machine. */
-struct slot_number {
-  enum isolation kind;
-  unsigned instance, slot;
-};
+/*
+ * Takes a range of ids that no other launcher on this machine has, until this process ends. Control groups do not suffice for
+ * this: launchers in different containers or units see different ones, and each has the first instance there. `instance`: the
+ * range that is tried first. false: `why` says what is missing.
+ */
+bool identity_claim(enum isolation kind, unsigned instance, unsigned uid_base, char *why, size_t size);
 
-void identity_choose(struct identity *identity, const struct slot_number *number, unsigned uid_base);
+/* `slots`: how many there are. */
+void identity_choose(struct identity *identity, unsigned slot, unsigned slots, unsigned uid_base);
 /* Maps the ids of the user namespace that the slot's process has just made. */
-bool identity_map(const struct identity *identity, const struct slot_number *number, pid_t slot);
+bool identity_map(const struct identity *identity, unsigned slot, pid_t pid);
 
 /* Whether an ordinary user can make useful user namespaces on this machine. false: `why` says how to allow it. */
 bool userns_usable(char *why, size_t size);

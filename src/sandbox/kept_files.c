@@ -60,7 +60,24 @@ static int open_left(int folder, const char *name, int flags) {
 
 static int open_folder(int folder, const char *name) { return open_left(folder, name, O_DIRECTORY); }
 
-static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+/*
+ * A heap sort, by the names' bytes. Not qsort: that of glibc before 2.37 may call sysinfo, which the filter has answered by this
+ * very process.
+ */
+static void sort_names(char **at, size_t count) {
+  for (size_t root = count / 2, end = count; end > 1;) {
+    const bool builds = root > 0;
+    char *moved = builds ? at[--root] : at[--end];
+    if (!builds) at[end] = at[0];
+    size_t hole = root;
+    for (size_t child; (child = 2 * hole + 1) < end; hole = child) {
+      if (child + 1 < end && strcmp(at[child], at[child + 1]) < 0) child++;
+      if (strcmp(moved, at[child]) >= 0) break;
+      at[hole] = at[child];
+    }
+    at[hole] = moved;
+  }
+}
 
 /* `path`, of `length` bytes, leads to the folder, and `pattern` is what is left of the pattern below it. */
 static void keep_matches(int folder, const char *pattern, char *path, size_t length) {
@@ -126,7 +143,7 @@ static bool list_names(int folder, struct names *names) {
     if (whole) names_left--, names->count++;
   }
   closedir(list);
-  if (names->count) qsort(names->at, names->count, sizeof *names->at, by_bytes);
+  sort_names(names->at, names->count);
   return whole;
 }
 

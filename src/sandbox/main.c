@@ -56,7 +56,7 @@
  *   requests                       frames from the worker, and their queue
  *   slots                          the launcher's slots
  *   run_watch, run_output, run_report   one run, as the launcher sees it; an open box's streams
- *   answers, artefacts, saving, poll   frames to the worker, the store, the process that writes to it, epoll
+ *   answers, artefacts, saving, poll   frames to the worker, the store, the process that writes to it, the descriptors
  *   slot                           the slot's process
  *   zygote, degraded               its other ways to run a program
  *   relay, streams, partner, questions, inherited   what it does while a program runs
@@ -77,7 +77,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -101,7 +100,7 @@
 #include "seccomp.h"
 #include "slots.h"
 
-enum { EVENTS_AT_ONCE = 64, WHY_SIZE = 1200 };
+enum { WHY_SIZE = 1200 };
 /* No valid address, descriptor, process or flag; test/sandbox/programs/cpp/calls.cpp has it too. */
 static const uint64_t SAMPLE_ARGUMENT = 0x7f7f7f7f7f7f7f7f;
 
@@ -132,7 +131,6 @@ int main(int count, char **arguments) {
   die_with_worker();
   find_isolation();
   artefacts_open(options.store);
-  poll_open();
   open_signals();
   slots_start(&options, raise_priority());
   loop(slots_ready);
@@ -173,7 +171,8 @@ static void find_isolation(void) {
     else memcpy(missing, why, sizeof missing);
     found = degraded_usable(options.uid_base, why, sizeof why) && groups_find(ISOLATION_RLIMITS, why, sizeof why);
   }
-  if (found && groups_claim(why, sizeof why)) {
+  if (found && groups_claim(why, sizeof why) &&
+      identity_claim(groups_kind(), groups_instance(), options.uid_base, why, sizeof why)) {
     if (!groups_limit_cpu(options.slots, options.cpu_reserve, why, sizeof why)) memcpy(missing, why, sizeof missing);
     return;
   }
@@ -196,7 +195,7 @@ static void open_signals(void) {
   sigaddset(&set, SIGHUP);
   must(sigprocmask(SIG_BLOCK, &set, NULL), "block signals");
   int signals = (int)must(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "make a signalfd");
-  poll_add(signals, EVENT_SIGNAL, 0, EPOLLIN);
+  poll_add(signals, EVENT_SIGNAL, 0, POLLIN);
 }
 
 /* The launcher must see what a program does while that program uses every processor. Returns the priority of before. */
@@ -241,9 +240,9 @@ static int end_probe(void) {
 static bool is_closing(void) { return stopped || answers_hung_up(); }
 
 static void loop(bool (*until)(void)) {
-  struct ready ready[EVENTS_AT_ONCE];
+  struct ready ready[MOST_POLLED];
   while (!until() && !is_closing()) {
-    unsigned count = poll_wait(ready, COUNT(ready), check_all());
+    unsigned count = poll_wait(ready, check_all());
     for (unsigned i = 0; i < count && !is_closing(); i++) handle(&ready[i]);
   }
 }

@@ -1,42 +1,47 @@
-#define _GNU_SOURCE
 #include "poll.h"
 
 #include <errno.h>
-#include <stddef.h>
-#include <sys/epoll.h>
+#include <stdlib.h>
 
 #include "failure.h"
 
-enum { EVENTS_MOST = 64 };
+static struct pollfd polled[MOST_POLLED];
+static struct ready meanings[MOST_POLLED];
+static unsigned polled_count;
 
-static int epoll;
-
-void poll_open(void) { epoll = (int)must(epoll_create1(EPOLL_CLOEXEC), "create an epoll"); }
-
-static int control(int operation, int descriptor, enum event event, unsigned slot, uint32_t events) {
-  struct epoll_event entry = {.events = events, .data.u64 = event | (uint64_t)slot << 8};
-  return epoll_ctl(epoll, operation, descriptor, &entry);
+static unsigned place_of(int descriptor) {
+  unsigned at = 0;
+  while (at < polled_count && polled[at].fd != descriptor) at++;
+  return at;
 }
 
-void poll_add(int descriptor, enum event event, unsigned slot, uint32_t events) {
-  must(control(EPOLL_CTL_ADD, descriptor, event, slot, events), "wait for a descriptor");
+void poll_add(int descriptor, enum event event, unsigned slot, short events) {
+  if (polled_count == MOST_POLLED) abort();
+  polled[polled_count] = (struct pollfd){.fd = descriptor, .events = events};
+  meanings[polled_count++] = (struct ready){.event = event, .slot = slot};
 }
 
-void poll_ensure(int descriptor, enum event event, unsigned slot, uint32_t events) {
-  control(EPOLL_CTL_ADD, descriptor, event, slot, events);
+void poll_ensure(int descriptor, enum event event, unsigned slot, short events) {
+  if (place_of(descriptor) == polled_count) poll_add(descriptor, event, slot, events);
 }
 
-void poll_change(int descriptor, enum event event, unsigned slot, uint32_t events) {
-  control(EPOLL_CTL_MOD, descriptor, event, slot, events);
+void poll_change(int descriptor, short events) {
+  const unsigned at = place_of(descriptor);
+  if (at < polled_count) polled[at].events = events;
 }
 
-void poll_remove(int descriptor) { epoll_ctl(epoll, EPOLL_CTL_DEL, descriptor, NULL); }
+void poll_remove(int descriptor) {
+  const unsigned at = place_of(descriptor);
+  if (at == polled_count) return;
+  polled[at] = polled[--polled_count];
+  meanings[at] = meanings[polled_count];
+}
 
-unsigned poll_wait(struct ready *ready, unsigned most, int wait_ms) {
-  struct epoll_event events[EVENTS_MOST];
-  int count = epoll_wait(epoll, events, (int)(most < EVENTS_MOST ? most : EVENTS_MOST), wait_ms);
-  if (count < 0 && errno != EINTR) fail("wait for events");
-  for (int i = 0; i < count; i++)
-    ready[i] = (struct ready){.event = (enum event)(events[i].data.u64 & 0xff), .slot = (unsigned)(events[i].data.u64 >> 8)};
-  return count < 0 ? 0 : (unsigned)count;
+unsigned poll_wait(struct ready *ready, int wait_ms) {
+  unsigned count = 0;
+  const int found = poll(polled, polled_count, wait_ms);
+  if (found < 0 && errno != EINTR) fail("wait for events");
+  for (unsigned i = 0; found > 0 && i < polled_count; i++)
+    if (polled[i].revents) ready[count++] = meanings[i];
+  return count;
 }

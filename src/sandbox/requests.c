@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -75,7 +74,7 @@ void requests_open(const struct options *chosen) {
   /* So that a report of usual size goes out in one call. */
   int size = 4 << 20;
   setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-  poll_add(socket, EVENT_WORKER, 0, EPOLLIN | EPOLLRDHUP);
+  poll_add(socket, EVENT_WORKER, 0, POLLIN | POLLRDHUP);
   answers_open(socket);
 }
 

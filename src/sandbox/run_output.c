@@ -2,7 +2,6 @@
 #include "run_output.h"
 
 #include <errno.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "answers.h"
@@ -18,7 +17,7 @@ static bool read_once(struct slot *slot, int which);
 static enum event event_of(int which) { return which ? EVENT_STDERR : EVENT_STDOUT; }
 
 void output_open(struct slot *slot) {
-  for (int which = 0; which < 2; which++) poll_add(slot->outputs[which], event_of(which), slot->number, EPOLLIN);
+  for (int which = 0; which < 2; which++) poll_add(slot->outputs[which], event_of(which), slot->number, POLLIN);
 }
 
 void output_read(struct slot *slot, int which) {
@@ -37,6 +36,7 @@ static bool read_once(struct slot *slot, int which) {
   ssize_t count = read(slot->outputs[which], scratch, sizeof scratch);
   if (count < 0 && errno == EAGAIN) return false;
   if (count <= 0) {
+    poll_remove(slot->outputs[which]);
     close(slot->outputs[which]);
     slot->outputs[which] = -1;
     return false;
@@ -54,6 +54,6 @@ void output_pause(struct slot *slot, bool pause) {
   for (int which = 0; which < 2; which++) {
     if (slot->outputs[which] < 0) continue;
     if (pause) poll_remove(slot->outputs[which]);
-    else poll_add(slot->outputs[which], event_of(which), slot->number, EPOLLIN);
+    else poll_add(slot->outputs[which], event_of(which), slot->number, POLLIN);
   }
 }

@@ -208,7 +208,7 @@ static bool fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   bool exited = shared->ended && WIFEXITED(status), signaled = shared->ended && WIFSIGNALED(status);
   report[0] = ran_out ? 2 : exited ? 1 : signaled ? 2 : 0;
   report[1] = ran_out ? ENDING_NONE : (uint8_t)slot->ending;
-  report[2] = saved->done ? 1 : saved->broken ? 3 : *saved->reason ? 2 : 0;
+  report[2] = saved->done ? 1 : saved->full ? 4 : saved->broken ? 3 : *saved->reason ? 2 : 0;
   report[3] = slot->request.has_keep ? 1 : 0;
   put_u32(report + 4, exited ? (uint32_t)WEXITSTATUS(status) : 0);
   put_u32(report + 8, ran_out ? SIGKILL : signaled ? (uint32_t)WTERMSIG(status) : 0);

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -116,7 +115,7 @@ void run_feed(struct slot *slot) {
   struct buffer *from = &slot->more_input;
   while (slot->input >= 0 && slot->input_at < from->used) {
     ssize_t count = send(slot->input, from->at + slot->input_at, from->used - slot->input_at, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0 && errno == EAGAIN) return poll_ensure(slot->input, EVENT_INPUT, slot->number, EPOLLOUT);
+    if (count < 0 && errno == EAGAIN) return poll_ensure(slot->input, EVENT_INPUT, slot->number, POLLOUT);
     if (count < 0) return close_descriptor(&slot->input); /* the program has closed its input */
     slot->input_at += (uint32_t)count;
   }
@@ -237,7 +236,8 @@ static bool could_not_run(struct slot *slot) {
     return true;
   }
   if (shared->exec_error && !slot->ending) {
-    answer_fault(slot->id, "cannot execute %.100s: %s", slot->request.arguments[0], strerror(shared->exec_error));
+    answer_fault(slot->id, "%scannot execute %.100s: %s", no_room(shared->exec_error), slot->request.arguments[0],
+                 strerror(shared->exec_error));
     return true;
   }
   if (!shared->ended && !slot->ending) {
@@ -263,6 +263,8 @@ void run_forget(struct slot *slot) {
 }
 
 static void close_descriptor(int *descriptor) {
-  if (*descriptor >= 0) close(*descriptor);
+  if (*descriptor < 0) return;
+  poll_remove(*descriptor);
+  close(*descriptor);
   *descriptor = -1;
 }

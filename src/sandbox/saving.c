@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -37,7 +36,7 @@ bool saving_begin(struct slot *slot, int box) {
     return false;
   }
   slot->saver = saver;
-  poll_add(slot->saver_pidfd, EVENT_SAVED, slot->number, EPOLLIN);
+  poll_add(slot->saver_pidfd, EVENT_SAVED, slot->number, POLLIN);
   return true;
 }
 
@@ -47,6 +46,8 @@ static void save(const struct slot *slot, int box, int result, pid_t launcher) {
   struct saved saved = {0};
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != launcher || close_all_but(kept, COUNT(kept))) _exit(1);
   setpriority(PRIO_PROCESS, 0, priority);
+  /* Like the slot, which waits for it. Only root may set this. */
+  write_text(AT_FDCWD, "/proc/self/oom_score_adj", "-1000");
   artefacts_save(box, &slot->request, &saved);
   _exit(write(result, &saved, sizeof saved) != sizeof saved);
 }

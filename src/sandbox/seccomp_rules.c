@@ -52,11 +52,14 @@
 static const struct clause OPEN[] = {{{BITS(1, O_DIRECT)}, EINVAL}};
 static const struct clause OPENAT[] = {{{BITS(2, O_DIRECT)}, EINVAL}};
 
+/* Nor packets from the start: what splice sends on is read with loss, and not counted. O_EXCL would be O_NOTIFICATION_PIPE. */
+static const struct clause PIPE[] = {{{BITS(1, O_DIRECT | O_EXCL)}, EINVAL}};
+
 /*
  * Not F_NOTIFY, leases and F_OFD_*: they show or delay what others open. Not F_SETPIPE_SZ: the pages of
  * all pipes of a user share one limit, and the slot made the standard streams. The kernel charges
  * record locks to nobody and a program can make millions, so they are granted without being kept: a
- * program that opens a database of its own goes on.
+ * program that opens a database of its own goes on. Not F_SEAL_WRITE: it makes every processor empty its lists of pages.
  */
 static const struct clause FCNTL[] = {
     {{IS(1, F_SETFL), BITS(2, O_DIRECT | O_ASYNC)}, EINVAL},
@@ -64,6 +67,7 @@ static const struct clause FCNTL[] = {
     {{BETWEEN(1, F_SETLK, F_SETLKW)}, DONE},
     {{IS(1, F_DUPFD_CLOEXEC)}, ALLOW},
     {{IS(1, F_GETPIPE_SZ)}, ALLOW},
+    {{IS(1, F_ADD_SEALS), BITS(2, F_SEAL_WRITE)}, EPERM},
     {{BETWEEN(1, F_ADD_SEALS, F_GET_SEALS)}, ALLOW},
 };
 
@@ -200,7 +204,7 @@ static const struct rule ROWS[] = {
     ALLOWED(preadv), ALLOWED(pwritev), JUDGED(preadv2, FLAGS_OF_READ, EOPNOTSUPP),
     JUDGED(pwritev2, FLAGS_OF_READ, EOPNOTSUPP), ALLOWED(lseek), ALLOWED(sendfile), ALLOWED(splice),
     ALLOWED(copy_file_range), ALLOWED(close), NUMBERED(436, close_range, ALLOW), ALLOWED(dup), ALLOWED(dup3),
-    ALLOWED(pipe2), JUDGED(fcntl, FCNTL, EINVAL), ALLOWED(eventfd2),
+    JUDGED(pipe2, PIPE, ALLOW), ALLOWED(eventfd2),
     /* Files and directories: the mounts decide what a path reaches, and the user id what it allows. */
     JUDGED(openat, OPENAT, ALLOW), ALLOWED(fstat), ALLOWED(newfstatat), JUDGED(statx, STATX, ALLOW), ALLOWED(faccessat),
     NUMBERED(439, faccessat2, ALLOW), ALLOWED(readlinkat), ALLOWED(getdents64), ALLOWED(getcwd), ALLOWED(chdir),
@@ -305,6 +309,8 @@ static const struct rule ROWS[] = {
     {.number = 445, .name = "landlock_add_rule", .outcome = ENOSYS, .setup = true},
     {.number = 446, .name = "landlock_restrict_self", .outcome = ENOSYS, .setup = true},
     {.number = SYS_kill, .name = "kill", .outcome = ALLOW, .clauses = KILL, .clause_count = COUNT(KILL), .setup = true},
+    /* The slot seals inputs. */
+    {.number = SYS_fcntl, .name = "fcntl", .outcome = EINVAL, .clauses = FCNTL, .clause_count = COUNT(FCNTL), .setup = true},
     /* The slot makes inputs, before Linux 6.3 without the seal. */
     {.number = SYS_memfd_create, .name = "memfd_create", .outcome = ENOSYS, .clauses = MEMFD, .clause_count = COUNT(MEMFD), .setup = true},
     /* The slot reads and answers questions by it. */

@@ -63,6 +63,7 @@ static void serve_degraded(struct slot_setup *setup);
 static void close_other_descriptors(const struct slot_setup *setup);
 static void reset_signals(void);
 static void enter_namespaces(struct slot_setup *setup);
+static void lift_process_limit(void);
 static void give_up_rights(const struct slot_setup *setup);
 static void report_ready(const struct slot_setup *setup);
 static void serve(struct slot_setup *setup, const struct roots *roots);
@@ -97,6 +98,7 @@ void slot_main(struct slot_setup *setup) {
   enter_namespaces(setup);
   network_open(setup->proc, &setup->identity);
   queues_open();
+  lift_process_limit();
   roots_build(setup->options, &setup->identity, setup->number >= setup->options->slots, &roots);
   group_keep_memory(setup->group);
   give_up_rights(setup);
@@ -158,6 +160,14 @@ static void enter_namespaces(struct slot_setup *setup) {
   must(setdomainname("", 0), "set the domain name");
 }
 
+/* The group limits a run's processes. This limit counts all of a user, in every group, so it says nothing about a run. */
+static void lift_process_limit(void) {
+  struct rlimit limit;
+  must(getrlimit(RLIMIT_NPROC, &limit), "read the limit of processes");
+  limit.rlim_cur = limit.rlim_max;
+  must(setrlimit(RLIMIT_NPROC, &limit), "lift the limit of processes");
+}
+
 /* Gives up rights that the slot no longer needs and that no process below it ever gets. */
 static void give_up_rights(const struct slot_setup *setup) {
   if (!setup->identity.shares_uid) must((long)syscall(SYS_setgroups, 0, NULL), "drop supplementary groups");
@@ -197,7 +207,7 @@ static void serve(struct slot_setup *setup, const struct roots *roots) {
     else if (zygote) run_forked(setup, &box, zygote);
     else run_plain(setup, &box, roots);
     network_await_empty(zygotes_sockets() + ready_box_sockets());
-    queues_await_removed(&setup->identity);
+    queues_await_removed(setup->identity.shares_uid ? getuid() : setup->identity.uid);
     group_allow_tasks(setup->group, IDLE_TASKS);
     if (!zygote) zygotes_learn(&request);
     group_reclaim(setup->group);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -45,7 +44,6 @@ static int priority;
 
 static void map_output(struct slot *slot);
 static bool slot_start(struct slot *slot);
-static struct slot_number number_of(const struct slot *slot);
 static void map_ids(const struct slot *slot);
 static void slot_became_idle(struct slot *slot);
 static void reap_orphans(void);
@@ -70,8 +68,7 @@ void slots_start(const struct options *chosen, int worker_priority) {
     slot->shared = mmap(NULL, sizeof *slot->shared, PROT_READ | PROT_WRITE, MAP_SHARED, slot->memory, 0);
     if (slot->shared == MAP_FAILED) fail("map a slot's shared pages");
     map_output(slot);
-    const struct slot_number number = number_of(slot);
-    identity_choose(&slot->identity, &number, options->uid_base);
+    identity_choose(&slot->identity, i, slot_count, options->uid_base);
     if (!group_make(&slot->group, i)) fail("make a slot's control group");
     if (!slot_start(slot)) fail("fork a slot");
   }
@@ -86,10 +83,6 @@ static void map_output(struct slot *slot) {
   if (slot->output == MAP_FAILED) fail("map a slot's output pages");
   must(madvise((void *)slot->output, size, MADV_DONTFORK), "protect a slot's output pages");
   madvise((void *)slot->output, size, MADV_DONTDUMP);
-}
-
-static struct slot_number number_of(const struct slot *slot) {
-  return (struct slot_number){.kind = groups_kind(), .instance = groups_instance(), .slot = slot->number};
 }
 
 /* false: the machine has no room for another process, and nothing has changed. */
@@ -114,8 +107,8 @@ static bool slot_start(struct slot *slot) {
   slot->answered = true;
   slot->control = ends[0];
   slot->pidfd = (int)must((long)syscall(SYS_pidfd_open, slot->pid, 0), "watch a slot");
-  poll_add(slot->control, EVENT_CONTROL, slot->number, EPOLLIN);
-  poll_add(slot->pidfd, EVENT_DEATH, slot->number, EPOLLIN);
+  poll_add(slot->control, EVENT_CONTROL, slot->number, POLLIN);
+  poll_add(slot->pidfd, EVENT_DEATH, slot->number, POLLIN);
   return true;
 }
 
@@ -141,8 +134,7 @@ void slot_read_control(struct slot *slot) {
 }
 
 static void map_ids(const struct slot *slot) {
-  const struct slot_number number = number_of(slot);
-  if (!identity_map(&slot->identity, &number, slot->pid))
+  if (!identity_map(&slot->identity, slot->number, slot->pid))
     fprintf(stderr, "launcher: the ids of a user namespace cannot be mapped: %s\n", strerror(errno));
   send_message(slot->control, MESSAGE_MAP, NULL, 0);
 }
@@ -166,8 +158,7 @@ static void slot_became_idle(struct slot *slot) {
 
 void slot_died(struct slot *slot) {
   char why[200] = "the slot was killed";
-  /* A slot that was just forked may still have a copy of an older slot's pidfd, which keeps its event alive. */
-  if (waitpid(slot->pid, NULL, WNOHANG) == 0) return;
+  waitpid(slot->pid, NULL, 0);
   slot_read_control(slot);
   if (slot->shared->failure.error)
     snprintf(why, sizeof why, "%s: %s", slot->shared->failure.step, strerror(slot->shared->failure.error));

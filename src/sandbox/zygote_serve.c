@@ -60,6 +60,8 @@ void zygote_serve(const struct fork_hooks *hooks) {
   if (getppid() != shared->zygote.slot) _exit(EXIT_BROKEN);
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "mark descriptors to close on exec");
   box.parent = (int)must((long)syscall(SYS_pidfd_open, getpid(), 0), "open the zygote's own pidfd");
+  /* A kernel without CONFIG_CHECKPOINT_RESTORE does not say. */
+  if (prctl(PR_GET_TID_ADDRESS, &box.thread_id)) box.thread_id = NULL;
   seccomp_build(false);
   must(send_message(orders, MESSAGE_READY, NULL, 0), "report that the zygote is ready");
   while (receive_message(orders, &message, unwanted, &count, true) == 1 && message == MESSAGE_FORK) {

@@ -375,6 +375,6 @@ t.test('a store that takes nothing is a fault of the service, and never a verdic
     kind: 'no_room',
     message: /the store is/,
   });
-  t.equal(cache.size.entries, 0, 'what nothing used was removed to make room');
+  t.ok(cache.size.entries > 0, 'no program is removed, because that would not help');
   t.match(await scene({ steps: { plain: says('no') } })(), { said: 'no' }, 'nothing to store');
 });

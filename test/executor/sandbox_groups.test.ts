@@ -1,14 +1,17 @@
-/** The launcher's groups below one of the test's own (v1: of the memory and the pids hierarchy): it is crowded, or it is full. */
-import { execFileSync } from 'node:child_process';
+/** The launcher's groups below one of the test's own: it is crowded, or it is full, or another launcher has another one. */
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import t from 'tap';
-import { LAUNCHER, MiB, shell, withSandbox } from './box.ts';
-import { childrenOf, within } from './processes.ts';
+import { LAUNCHER, MiB, said, shell, withSandbox } from './box.ts';
+import { childrenOf, running, within } from './processes.ts';
 
 const PYTHON = '/usr/bin/python3';
+/** Those of v1 that a launcher uses; the first limits processes. */
+const CONTROLLERS = ['pids', 'memory', 'cpuacct', 'cpu'];
 const MARKS_AS_DELEGATED = 'import os, sys; os.setxattr(sys.argv[1], "trusted.delegate", b"1")';
 
 const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0 });
@@ -16,38 +19,46 @@ const { kind, groups, degraded } = sandbox.isolation;
 await close();
 const skip = degraded && 'this machine has no control groups';
 
-const group = join(dirname(groups), `test.${process.pid}`);
-/** Where the number of processes is limited. */
-const crowd = kind === 'v1' ? join(pidsGroup(), `test.${process.pid}`) : group;
-/** Where the launcher begins; in v2 it makes its groups beside this one. */
-const entered = kind === 'v1' ? [group, crowd] : [join(group, 'runledger.worker')];
 const folder = await mkdtemp(join(tmpdir(), 'runledger-launcher-'));
-const launcher = join(folder, 'launcher');
-if (!degraded) {
-  for (const path of entered) mkdirSync(path, { recursive: true });
-  t.teardown(() => within(60_000, isRemoved));
-  // Else the launcher of root takes the top.
-  if (kind === 'v2') execFileSync(PYTHON, ['-c', MARKS_AS_DELEGATED, group]);
-}
 t.teardown(() => rmSync(folder, { recursive: true }));
-writeFileSync(
-  launcher,
-  `#!/bin/sh\nset -e\n${entered.map((path) => `echo $$ > ${path}/cgroup.procs\n`).join('')}exec ${LAUNCHER} "$@"\n`,
-  {
-    mode: 0o755,
-  },
-);
+const { group, crowd, launcher } = launcherBelow('one');
 
-/** v1: this process's. */
-function pidsGroup(): string {
-  const one = (file: string, line: RegExp) => line.exec(readFileSync(file, 'utf8'))![1]!;
-  const mounted = one('/proc/self/mountinfo', /^(?:\S+ ){4}(\S+) .* - cgroup .*\bpids\b/m);
-  return join(mounted, one('/proc/self/cgroup', /:pids:(.*)/));
+/** A launcher that starts in a group of its own. `crowd`: where the number of its processes is limited. */
+function launcherBelow(name: string) {
+  const path = `test.${process.pid}.${name}`;
+  const group = join(dirname(groups), path);
+  const of_v1 = kind === 'v1' ? CONTROLLERS.flatMap(ownGroup).map((own) => join(own, path)) : [];
+  const crowd = of_v1[0] ?? group;
+  /** Where it begins; in v2 it makes its groups beside this one. */
+  const entered = kind === 'v1' ? [...new Set(of_v1)] : [join(group, 'runledger.worker')];
+  const launcher = join(folder, name);
+  if (!degraded) {
+    for (const path of entered) mkdirSync(path, { recursive: true });
+    t.teardown(() => within(60_000, () => isRemoved([...entered, group])));
+    // Else the launcher of root takes the top.
+    if (kind === 'v2') execFileSync(PYTHON, ['-c', MARKS_AS_DELEGATED, group]);
+  }
+  const enter = entered.map((path) => `echo $$ > ${path}/cgroup.procs\n`).join('');
+  const script = `#!/bin/sh\nset -e\n${enter}exec ${LAUNCHER} "$@"\n`;
+  writeFileSync(launcher, script, { mode: 0o755 });
+  return { group, crowd, launcher };
+}
+
+/** v1: this process's group, if the controller is mounted. */
+function ownGroup(controller: string): string[] {
+  const one = (file: string, line: string) =>
+    new RegExp(line, 'm').exec(readFileSync(file, 'utf8'))?.[1];
+  const mounted = one(
+    '/proc/self/mountinfo',
+    `^(?:\\S+ ){4}(\\S+) .* - cgroup .*\\b${controller}\\b`,
+  );
+  const own = one('/proc/self/cgroup', `^\\d+:(?:.*,)?${controller}(?:,.*)?:(.*)`);
+  return mounted && own ? [join(mounted, own)] : [];
 }
 
 /** What was killed in a group may take a moment to end. */
-function isRemoved(): boolean {
-  for (const path of [...entered, group])
+function isRemoved(paths: readonly string[]): boolean {
+  for (const path of paths)
     try {
       rmdirSync(path);
     } catch (error) {
@@ -150,3 +161,64 @@ t.test(
     t.equal(sandbox.isolation.pid, pid, 'the launcher is the same');
   },
 );
+
+const SLEEPING = 200;
+const SLEEPER = `sleep 3217.${process.pid}`;
+const SLEEPERS = `i=0; while [ $i -lt ${SLEEPING} ]; do ${SLEEPER} & i=$((i+1)); done; wait`;
+
+/** In a user namespace, all slots have the same id. */
+const not_root = degraded || kind === 'v2-user' ? 'only as root with control groups' : false;
+
+/** As in two containers: each launcher has the first instance of its base, and neither sees the other's groups. */
+t.test('launchers with different groups have different ids', { skip: not_root }, async (t) => {
+  const another = launcherBelow('other').launcher;
+  const first = await withSandbox({ slots: 1, stream_slots: 0, launcher });
+  t.teardown(first.close);
+  const second = await withSandbox({ slots: 1, stream_slots: 0, launcher: another });
+  t.teardown(second.close);
+  const [one, other] = [first, second].map(({ sandbox: { isolation } }) => isolation.groups);
+  t.same(
+    [one, other].map((path) => basename(path!)),
+    ['runledger.0', 'runledger.0'],
+  );
+  const limits = { processes: SLEEPING + 10, wall_ms: 600_000 };
+  const end = new AbortController();
+  const hostile = first.sandbox.run(shell(SLEEPERS, { limits }), end).catch((error) => error);
+  const full = () => running(SLEEPER).length === SLEEPING;
+  t.ok(await within(240_000, full), 'a slot of the first launcher is full of processes');
+  const id = async ({ sandbox }: typeof first) => said(await sandbox.run(shell('id -u')));
+  const honest = await id(second);
+  end.abort();
+  t.match(await hostile, { kind: 'cancelled' });
+  t.match(honest, /^[1-9]\d+$/);
+  t.not(await id(first), honest);
+});
+
+t.test(
+  'a machine without room for a program is blamed on nobody',
+  { skip: not_root },
+  async (t) => {
+    const few = join(folder, 'few');
+    writeFileSync(few, `#!/bin/sh\nexec prlimit --nproc=0:0 ${LAUNCHER} "$@"\n`, { mode: 0o755 });
+    const { sandbox, close } = await withSandbox({
+      ...{ slots: 1, stream_slots: 0, launcher: few, zygote: null },
+    });
+    t.teardown(close);
+    const run = () => sandbox.run(shell('exec id -u'));
+    const uid = Number(said(await run()));
+    const another = spawn('sleep', ['600'], { uid, stdio: 'ignore' });
+    t.teardown(() => another.kill('SIGKILL'));
+    await once(another, 'spawn');
+    await t.rejects(run(), { name: 'SandboxFault', kind: 'no_room', message: /cannot execute/ });
+  },
+);
+
+const QUEUE_LIMIT = 'import resource; print(resource.getrlimit(resource.RLIMIT_MSGQUEUE)[0])';
+const not_user = kind !== 'v2-user' && 'only as an ordinary user';
+t.test('all programs together have less than a user’s queues', { skip: not_user }, async (t) => {
+  const slots = 16;
+  const { sandbox, close } = await withSandbox({ slots, stream_slots: 0 });
+  t.teardown(close);
+  const bytes = Number(said(await sandbox.run(shell(`exec ${PYTHON} -c '${QUEUE_LIMIT}'`))));
+  t.ok(bytes > 0 && slots * bytes < 800 * 1024, `${bytes}`);
+});

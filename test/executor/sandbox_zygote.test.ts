@@ -47,6 +47,20 @@ print([resource.getrlimit(n) for n in range(16)])
   t.equal(warmly.exit_code, plain.exit_code);
 });
 
+t.test('a thread of a forked run can signal the main thread', async (t) => {
+  t.ok(await warm(sandbox));
+  const source = `
+import signal, sys, threading
+came = threading.Event()
+signal.signal(signal.SIGUSR1, lambda number, frame: came.set())
+main = threading.main_thread().ident
+threading.Thread(target=signal.pthread_kill, args=(main, signal.SIGUSR1)).start()
+print(came.wait(60), threading.get_native_id(), "decimal" in sys.modules)`;
+  const warmly = await sandbox.run(forked(source));
+  t.equal(said(warmly), 'True 2 True', text(warmly.stderr));
+  t.equal(said(await sandbox.run(python(source))), 'True 2 False');
+});
+
 t.test('the interpreter is in the memory of a forked run as of a plain one', async (t) => {
   await warm(sandbox);
   for (const source of ['print(1)', 'x = bytearray(20 << 20)']) {

@@ -188,6 +188,17 @@ t.test('what is kept does not change while it is copied, because no process is l
   }
 });
 
+t.test('files are kept in the order of their bytes, however many there are', async (t) => {
+  for (const count of [1, 2, 3, 4, 5, 17, 400]) {
+    const script = `i=0; while [ $i -lt ${count} ]; do : > f$((i * 7919 % 1009)); i=$((i+1)); done`;
+    const keep = { patterns: ['f*'], max_bytes: MiB, max_files: count };
+    const { kept = [] } = await sandbox.run(shell(script, { keep }));
+    const paths = kept.map(({ path }) => path);
+    t.equal(paths.length, count);
+    t.same(paths, paths.toSorted());
+  }
+});
+
 t.test('10,000 files: the first ones are kept, and the others cost no run anything', async (t) => {
   const script = 'i=0; while [ $i -lt 10000 ]; do : > f$i; i=$((i+1)); done';
   const limits = { inodes: 20_000, cpu_ms: 30_000, wall_ms: 60_000 };

@@ -4,7 +4,7 @@
  * that waits for a lock is "D", one that waits for events "S". A busy machine changes neither. And what
  * the launcher spends is compared with the run's wall time.
  */
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { CASES } from './cases/all.ts';
@@ -32,6 +32,14 @@ function state(): string {
 function spentUs(): number {
   return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1_000;
 }
+
+t.test('the launcher has no epoll, whose watches programs of the same user could use up', (t) => {
+  const folder = `/proc/${pid}/fd`;
+  const kinds = readdirSync(folder).map((number) => readlinkSync(`${folder}/${number}`));
+  t.ok(kinds.includes('anon_inode:[signalfd]'), 'these are its descriptors');
+  t.notOk(kinds.includes('anon_inode:[eventpoll]'));
+  t.end();
+});
 
 for (const name of NAMES) {
   t.test(name, { skip: degraded && 'degraded isolation' }, async (t) => {

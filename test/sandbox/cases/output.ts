@@ -297,6 +297,16 @@ export const output: readonly Case[] = [
     honest: works('streams_by_path', { stdin: Buffer.from('1 2 3') }),
   },
   {
+    name: 'packets in pipes',
+    topic,
+    claim:
+      'a program cannot send packets through a pipe, so that its output is lost and not counted',
+    because: 'the filter denies O_DIRECT when a pipe is made, opened or changed',
+    languages: CPP,
+    hostile: denied('pipes_of_packets'),
+    honest: works('pipes_of_bytes'),
+  },
+  {
     name: 'input kept open',
     topic,
     claim: 'a program that opens its input for writing cannot change it, or keep it from ending',

@@ -178,6 +178,14 @@ const rows: readonly Row[] = [
     'the slot takes away their permissions, if it has an id of root',
   ],
   [
+    'seals of files in memory',
+    'seals_against_writes',
+    'seals_honest',
+    CPP,
+    'make every processor empty its lists of pages by sealing a file',
+    'the filter denies F_SEAL_WRITE',
+  ],
+  [
     'pages given to a pipe',
     'pages_given',
     'advice_honest',

@@ -303,7 +303,7 @@ PROGRAM(ipc_some) {
 
 PROGRAM(limits_raise) {
     struct { const char *name; int which; } table[] = {{"core", RLIMIT_CORE}, {"nofile", RLIMIT_NOFILE}, {"fsize", RLIMIT_FSIZE},
-        {"nproc", RLIMIT_NPROC}, {"memlock", RLIMIT_MEMLOCK}, {"msgqueue", RLIMIT_MSGQUEUE}, {"sigpending", RLIMIT_SIGPENDING},
+        {"memlock", RLIMIT_MEMLOCK}, {"msgqueue", RLIMIT_MSGQUEUE}, {"sigpending", RLIMIT_SIGPENDING},
         {"nice", RLIMIT_NICE}, {"rtprio", RLIMIT_RTPRIO}};
     for (auto &each : table) {
         rlimit now{};

@@ -162,6 +162,20 @@ PROGRAM(streams_of_others) {
         must_fail("owner of a pipe", chown(path.c_str(), 0, 0));
     }
 }
+PROGRAM(pipes_of_packets) {
+    int ends[2];
+    must_fail("pipe of packets", pipe2(ends, O_DIRECT));
+    must_fail("pipe of notifications", pipe2(ends, O_EXCL));
+    works("pipe", pipe2(ends, 0) == 0);
+    must_fail("packets in a pipe of its own", fcntl(ends[1], F_SETFL, O_DIRECT));
+}
+PROGRAM(pipes_of_bytes) {
+    int ends[2];
+    works("pipe2", pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    works("F_SETFL", fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+    works("write", write(ends[1], "OK splice\n", 10) == 10);
+    works("splice", splice(ends[0], nullptr, 1, nullptr, 10, 0) == 10);
+}
 // The end of the input comes, because no one can add to it.
 PROGRAM(stdin_kept_open) {
     int both = open("/dev/stdin", O_RDWR);

@@ -370,6 +370,17 @@ PROGRAM(limits_own) {
     now = {16, 16};
     works("setrlimit", setrlimit(RLIMIT_NOFILE, &now) == 0);
 }
+PROGRAM(seals_against_writes) {
+    // The filter looks at no descriptor.
+    must_answer("F_SEAL_WRITE", fcntl(99, F_ADD_SEALS, F_SEAL_WRITE), EPERM);
+    must_answer("F_SEAL_WRITE among others", fcntl(99, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_WRITE), EPERM);
+}
+PROGRAM(seals_honest) {
+    int file = memfd_create("sealed", MFD_ALLOW_SEALING | 8 /* MFD_NOEXEC_SEAL */);
+    if (file < 0 && errno == EINVAL) return works("no files in memory, before Linux 6.3", true);
+    works("F_ADD_SEALS", fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) == 0);
+    works("F_GET_SEALS", fcntl(file, F_GET_SEALS) & F_SEAL_SHRINK);
+}
 PROGRAM(pages_given) {
     int pipes[2];
     char bytes[16] = {};
