@@ -34,6 +34,7 @@ async function served(
     metrics: createMetrics(),
     over_tls: false,
     isOpen,
+    isCrowded: () => false,
     waiting: () => 0,
     streams: () => 0,
   });
