@@ -55,7 +55,7 @@ import { watchConnectionRoom } from './wire/connection_room.ts';
 import { type Exchange, openExchange } from './wire/exchange.ts';
 import { type NewConnections, watchNewConnections } from './wire/new_connections.ts';
 import { createOpenRequests, type OpenRequests } from './wire/open_requests.ts';
-import { gatherAhead } from './wire/read_body.ts';
+import { awaitsContinue, gatherAhead } from './wire/read_body.ts';
 import { serverOptions, watchSockets } from './wire/sockets.ts';
 
 /** For the last answers, after the grace. */
@@ -136,7 +136,10 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   );
   server.on('request', route);
   // The reader of the body sends "100 Continue", once a handler wants the body.
-  server.on('checkContinue', route);
+  server.on('checkContinue', (req, res) => {
+    awaitsContinue(req);
+    route(req, res);
+  });
   // RFC 9110 lets a server ignore an expectation that it does not know.
   server.on('checkExpectation', route);
   await listenOn(server, {

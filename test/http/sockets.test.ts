@@ -242,6 +242,27 @@ t.test('a submission behind one that ends in a 408 is not stored', async (t) => 
   t.equal(row?.['stored'], 1);
 });
 
+t.test('"100 Continue" goes to who asks for it, and can take it', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const body = JSON.stringify(HELLO);
+  const headers = `X-API-Key: ${await service.key()}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n`;
+  for (const [version, expected, gets] of [
+    ['1.1', '100-continue', true],
+    ['1.1', 'wonders, 100-Continue', true],
+    ['1.1', 'wonders', false],
+    ['1.0', '100-continue', false],
+  ] as const) {
+    const line = wire(service.webs[0]!.port);
+    line.send(
+      `POST /api/submit HTTP/${version}\r\nHost: x\r\n${headers}Expect: ${expected}\r\n\r\n${body}`,
+    );
+    const text = await line.ended();
+    t.match(text, /HTTP\/1\.1 202 /);
+    t.equal(text.startsWith('HTTP/1.1 100 '), gets, `${version} ${expected}`);
+    line.socket.destroy();
+  }
+});
+
 /** More than the buffers of a connection in the kernel. */
 const MUCH = 'x'.repeat(10_000_000);
 
