@@ -51,10 +51,11 @@ import { openapiDocument } from './document/openapi.ts';
 import { pageOf } from './document/page.ts';
 import { createRouter } from './router.ts';
 import type { Answer } from './wire/answer.ts';
+import { watchConnectionRoom } from './wire/connection_room.ts';
 import { type Exchange, openExchange } from './wire/exchange.ts';
 import { type NewConnections, watchNewConnections } from './wire/new_connections.ts';
 import { createOpenRequests, type OpenRequests } from './wire/open_requests.ts';
-import { gatherAhead } from './wire/read_body.ts';
+import { awaitsContinue, gatherAhead } from './wire/read_body.ts';
 import { serverOptions, watchSockets } from './wire/sockets.ts';
 
 /** For the last answers, after the grace. */
@@ -98,11 +99,14 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   const refusals = createRefusals(parts.db, (error) =>
     log.error({ err: error }, 'rejected requests could not be counted'),
   );
+  const metrics = parts.metrics ?? createMetrics();
+  const room = watchConnectionRoom(server, { most: config.connections_max, log, metrics });
   const open_requests = createOpenRequests({
     log,
-    metrics: parts.metrics ?? createMetrics(),
+    metrics,
     over_tls: config.tls !== 'off',
     isOpen: web.isOpen,
+    isCrowded: room.isCrowded,
     rejected: countRefused(refusals),
     waiting: () => web.waiters.count,
     streams: () => web.event_streams.count,
@@ -120,16 +124,22 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
       const exchange = openExchange(req, res, { trust_router });
       exchange.route = 'call' in match ? match.call.path : '(none)';
       exchange.params = params;
+      room.began(exchange);
       const turn = sockets.opened(exchange);
       gatherAhead(req);
       const handle = () => answerTo(web, exchange, match);
-      open_requests.begin(exchange, turn, handle, () => sockets.ended(exchange));
+      open_requests.begin(exchange, turn, handle, () => {
+        room.ended(exchange);
+        sockets.ended(exchange);
+      });
     },
   );
-  server.maxConnections = config.connections_max;
   server.on('request', route);
   // The reader of the body sends "100 Continue", once a handler wants the body.
-  server.on('checkContinue', route);
+  server.on('checkContinue', (req, res) => {
+    awaitsContinue(req);
+    route(req, res);
+  });
   // RFC 9110 lets a server ignore an expectation that it does not know.
   server.on('checkExpectation', route);
   await listenOn(server, {

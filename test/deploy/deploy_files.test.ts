@@ -256,6 +256,8 @@ t.test('nginx passes on what the service accepts, and what it believes of a rout
   );
   t.ok(Number.parseInt(largest!, 10) * 2 ** 20 > BATCH_BODY_LIMIT_BYTES, 'our own answer is seen');
   t.equal(sets, '0');
+  const of_one_address = Number(/^ +limit_conn runledger_addresses (\d+);$/m.exec(text)?.[1]);
+  t.ok(of_one_address < DEFAULTS.connections_max / 4, 'one address cannot crowd web');
   const seconds = (name: string, where = text) =>
     Number(new RegExp(`^ +${name} (\\d+)s;`, 'm').exec(where)?.[1]) * 1_000;
   t.ok(seconds('proxy_read_timeout') > DEFAULTS.wait_cap_ms);

@@ -4,11 +4,13 @@
  */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { load } from 'js-yaml';
 import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
+import { watchConnectionRoom } from '../../src/http/wire/connection_room.ts';
 import { createOpenRequests } from '../../src/http/wire/open_requests.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics, type MetricFamily } from '../../src/metrics.ts';
@@ -61,9 +63,11 @@ async function startedMetrics() {
     metrics: web,
     over_tls: false,
     isOpen,
+    isCrowded: () => false,
     waiting: count,
     streams: count,
   });
+  watchConnectionRoom(createServer(), { most: 1, log, metrics: web });
   executionObserver(worker, ['python']);
   return { web, worker };
 }

@@ -62,23 +62,39 @@ t.test('a waiting request does not count as too slow', async (t) => {
   t.ok(reply.json.id, 'the only 408 of the service, with an id');
 });
 
-t.test('connections over the limit are closed', async (t) => {
-  const service = await startService(t, { webs: 1, env: { RUNLEDGER_CONNECTIONS_MAX: '5' } });
-  const { port } = service.webs[0]!;
+t.test('connections over the limit are closed, and strangers do not keep theirs', async (t) => {
+  const metrics = await freePort();
+  const env = { RUNLEDGER_CONNECTIONS_MAX: '8', RUNLEDGER_METRICS_PORT: String(metrics) };
+  const service = await startService(t, { webs: 1, env });
+  const key = await service.key();
+  const { port, written } = service.webs[0]!;
+  const page = async () => (await call(`http://127.0.0.1:${metrics}`, { path: '/metrics' })).text;
   const lines = Array.from({ length: 8 }, () => wire(port));
+  for (const { send, until } of lines) {
+    send(`GET /api/result/x HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\n\r\n`);
+    t.notMatch(await until(/"error"/), /Connection: close/, 'a known caller keeps it');
+  }
+  const more = Array.from({ length: 4 }, () => wire(port));
+  for (const line of more) t.equal(await line.ended(), '');
+  const text = await page();
+  t.match(text, /^runledger_http_connections 8$/m);
+  t.match(text, /^runledger_http_connections_closed_total\{reason="full"\} 4$/m);
+  const noted = () => written.filter((line) => line.includes('leaves no more room'));
+  t.ok(await eventually(() => noted().length > 0));
+  t.match(JSON.parse(noted()[0]!), { level: 'warn', connections: 1, remedy: String });
   const request = 'GET /livez HTTP/1.1\r\nHost: x\r\n\r\n';
-  for (const line of lines) line.send(request);
-  const outcomes = await Promise.all(
-    lines.map((line) =>
-      line.until(/"live"/).then(
-        () => 'answered',
-        () => 'closed',
-      ),
-    ),
-  );
-  t.equal(outcomes.filter((outcome) => outcome === 'answered').length, 5);
-  t.equal(outcomes.filter((outcome) => outcome === 'closed').length, 3);
-  for (const line of lines) line.socket.destroy();
+  for (const [left, isKept] of [
+    [6, false],
+    [5, true],
+  ] as const) {
+    while (lines.length > left) lines.pop()!.socket.destroy();
+    await eventually(async () => (await page()).includes(`runledger_http_connections ${left}\n`));
+    const stranger = wire(port);
+    stranger.send(request);
+    t.equal(/Connection: close/.test(await stranger.until(/"live"/)), !isKept, `beside ${left}`);
+    stranger.socket.destroy();
+  }
+  for (const { socket } of [...lines, ...more]) socket.destroy();
 });
 
 t.test('a connection is kept for the next request, as long as is configured', async (t) => {

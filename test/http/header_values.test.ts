@@ -2,6 +2,7 @@ import t from 'tap';
 import {
   isIdentityEncoding,
   isJsonContentType,
+  isZipContentType,
   parseIdempotencyKey,
   parsePreferWait,
   parseTraceparent,
@@ -90,4 +91,12 @@ t.test('headers that must not be repeated', async (t) => {
     ...['Transfer-Encoding', 'X-API-Key', 'Idempotency-Key'],
   ])
     t.same(repeatedHeaders([name, 'a', 'Accept', 'c', name, 'a']), [name.toLowerCase()], name);
+});
+
+t.test('the content type of an archive may have parameters', (t) => {
+  for (const type of ['application/zip', ' Application/Zip ', 'application/zip; name="x;y.zip"'])
+    t.ok(isZipContentType(type), type);
+  for (const type of [undefined, '', 'application/zipped', 'text/plain; application/zip'])
+    t.notOk(isZipContentType(type), String(type));
+  t.end();
 });

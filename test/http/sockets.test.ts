@@ -13,7 +13,7 @@ import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { eventually, until } from '../support/eventually.ts';
 import { call, wire } from './support/call.ts';
-import { startService } from './support/service.ts';
+import { HELLO, startService } from './support/service.ts';
 import { webProcess } from './support/web_process.ts';
 
 const CONNECT = 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n';
@@ -26,14 +26,15 @@ const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n
 async function served(
   t: Test,
   handle: (exchange: Exchange) => Promise<Answer | null>,
-  request_timeout_ms = 600_000,
+  { request_timeout_ms = 600_000, isOpen = () => true as boolean } = {},
 ) {
   const server = createServer(serverOptions({ keep_alive_ms: 600_000, request_timeout_ms }));
   const requests = createOpenRequests({
     log: createLog({ level: 'silent', process: 'test' }),
     metrics: createMetrics(),
     over_tls: false,
-    isOpen: () => true,
+    isOpen,
+    isCrowded: () => false,
     waiting: () => 0,
     streams: () => 0,
   });
@@ -207,6 +208,61 @@ t.test('an empty body behind a request that waits is answered', async (t) => {
   );
 });
 
+t.test('what came behind the last answer of a connection is not done', async (t) => {
+  for (const [why, isLast] of [
+    ['no answer is the last one', () => false],
+    ['the answer closes', (path: string) => path === '/1'],
+    ['the process stops', () => true],
+  ] as const) {
+    const begun: string[] = [];
+    const handle = async ({ path }: Exchange) => {
+      begun.push(path);
+      return { status: 200, body: { path }, close: why === 'the answer closes' && isLast(path) };
+    };
+    const isOpen = () => why !== 'the process stops';
+    const client = (await served(t, handle, { isOpen })).line();
+    client.send(['/1', '/2', '/3'].map((path) => get(path)).join(''));
+    const is_over = isLast('/1');
+    t.same(pathsIn(await (is_over ? client.ended() : client.until(/"\/3"/))), begun, why);
+    t.same(begun, is_over ? ['/1'] : ['/1', '/2', '/3'], why);
+    client.socket.destroy();
+  }
+});
+
+t.test('a submission behind one that ends in a 408 is not stored', async (t) => {
+  const service = await startService(t, { webs: 1, env: { RUNLEDGER_WAIT_CAP: '1s' } });
+  const body = JSON.stringify(HELLO);
+  const headers = `X-API-Key: ${await service.key()}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n`;
+  const post = (path: string) => `POST ${path} HTTP/1.1\r\nHost: x\r\n${headers}\r\n${body}`;
+  const line = wire(service.webs[0]!.port);
+  line.send(post('/api/submit?wait=true') + post('/api/submit'));
+  t.match(await line.ended(), /^HTTP\/1\.1 408 /);
+  line.socket.destroy();
+  const [row] = await service.db`select count(*)::int as stored from runledger.submissions`;
+  t.equal(row?.['stored'], 1);
+});
+
+t.test('"100 Continue" goes to who asks for it, and can take it', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const body = JSON.stringify(HELLO);
+  const headers = `X-API-Key: ${await service.key()}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n`;
+  for (const [version, expected, gets] of [
+    ['1.1', '100-continue', true],
+    ['1.1', 'wonders, 100-Continue', true],
+    ['1.1', 'wonders', false],
+    ['1.0', '100-continue', false],
+  ] as const) {
+    const line = wire(service.webs[0]!.port);
+    line.send(
+      `POST /api/submit HTTP/${version}\r\nHost: x\r\n${headers}Expect: ${expected}\r\n\r\n${body}`,
+    );
+    const text = await line.ended();
+    t.match(text, /HTTP\/1\.1 202 /);
+    t.equal(text.startsWith('HTTP/1.1 100 '), gets, `${version} ${expected}`);
+    line.socket.destroy();
+  }
+});
+
 /** More than the buffers of a connection in the kernel. */
 const MUCH = 'x'.repeat(10_000_000);
 
@@ -276,7 +332,7 @@ t.test('only a body that its reader times outlives the request timeout', async (
     if (path === '/timed/held') await once(exchange.res, 'close');
     return { status: 200, body: Buffer.concat(chunks), type: 'text/plain' };
   };
-  const { line } = await served(t, handle, 2_000);
+  const { line } = await served(t, handle, { request_timeout_ms: 2_000 });
   const post = (path: string) => `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n`;
   const timed = line();
   timed.send(`${post('/timed')}a`);

@@ -3,7 +3,7 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import t from 'tap';
 import { UPLOAD_BYTES_PER_S } from '../../src/domain/upload_pace.ts';
-import { createUploads, STORED, type Uploads } from '../../src/http/api/uploads.ts';
+import { type Arrival, createUploads, STORED, type Uploads } from '../../src/http/api/uploads.ts';
 import type { Answer } from '../../src/http/wire/answer.ts';
 import { type Exchange, openExchange } from '../../src/http/wire/exchange.ts';
 
@@ -52,29 +52,32 @@ function timed(received: number) {
     newest = account;
     return uploads.enter(account, (why) => cuts.push(`${account}: ${why}`));
   };
-  return { uploads, looks, cuts, enter };
+  /** It has to have room. */
+  const admit = (account: string): Arrival => {
+    const arrival = enter(account);
+    if (typeof arrival === 'string') throw new Error(`${account}: ${arrival}`);
+    return arrival;
+  };
+  return { uploads, looks, cuts, enter, admit };
 }
 
 t.test('a process receives some uploads at once, and of an account one', async (t) => {
-  const { enter } = timed(2);
-  const first = enter('a');
-  t.ok(first);
-  t.equal(enter('a'), null);
-  t.ok(enter('b'));
-  t.equal(enter('c'), null);
-  first!.leave();
-  const again = enter('a');
-  t.ok(again);
-  first!.leave();
-  t.equal(enter('c'), null, 'leaving twice frees nothing of the next one');
-  again!.leave();
-  t.ok(enter('c'));
+  const { enter, admit } = timed(2);
+  const first = admit('a');
+  t.equal(enter('a'), 'own');
+  admit('b');
+  t.equal(enter('c'), 'full');
+  first.leave();
+  const again = admit('a');
+  first.leave();
+  t.equal(enter('c'), 'full', 'leaving twice frees nothing of the next one');
+  again.leave();
+  admit('c');
 });
 
 t.test('an upload that brings too little in one of its times is cut', async (t) => {
-  const { enter, looks, cuts } = timed(3);
-  const [steady, , whole, gone] = ['steady', 'slow', 'whole'].map(enter);
-  t.equal(gone, undefined);
+  const { enter, admit, looks, cuts } = timed(3);
+  const [steady, , whole] = ['steady', 'slow', 'whole'].map(admit);
   whole!.arrived();
   t.notOk(looks.has('whole'), 'one that has arrived is watched no longer');
   for (let n = 0; n < 3; n += 1) {
@@ -83,41 +86,40 @@ t.test('an upload that brings too little in one of its times is cut', async (t) 
     looks.get('steady')!();
   }
   t.same(cuts, []);
-  const slow = enter('slow');
-  t.equal(slow, null);
+  t.equal(enter('slow'), 'own');
   looks.get('slow')!();
   t.same(cuts, ['slow: too slow']);
   t.notOk(looks.has('slow'));
   steady!.came(LEAST - 1);
   looks.get('steady')!();
   t.same(cuts, ['slow: too slow', 'steady: too slow'], 'what came before does not count');
-  const [again, other] = [enter('slow'), enter('other')];
-  t.ok(again && other, 'and neither keeps room');
-  t.equal(enter('one more'), null, 'that of one that has arrived is kept');
+  // Neither keeps room.
+  for (const account of ['slow', 'other']) admit(account);
+  t.equal(enter('one more'), 'full', 'that of one that has arrived is kept');
 });
 
 t.test('where all room is taken, the slowest of those over their time makes some', async (t) => {
-  const { enter, looks, cuts } = timed(4);
-  const [fast, slow, young, whole] = ['fast', 'slow', 'young', 'whole'].map(enter);
+  const { enter, admit, looks, cuts } = timed(4);
+  const [fast, slow, young, whole] = ['fast', 'slow', 'young', 'whole'].map(admit);
   const pass = (account: string, arrival: typeof fast, bytes: number) => {
     arrival!.came(bytes);
     looks.get(account)!();
   };
-  t.equal(enter('a'), null, 'all are in their first time');
+  t.equal(enter('a'), 'full', 'all are in their first time');
   pass('fast', fast, 3 * LEAST);
   pass('slow', slow, 2 * LEAST);
   pass('whole', whole, LEAST);
   whole!.arrived();
-  t.equal(enter('fast'), null, 'an account makes no room for itself');
+  t.equal(enter('fast'), 'own', 'an account makes no room for itself');
   t.same(cuts, []);
-  t.ok(enter('a'));
+  admit('a');
   t.same(cuts, ['slow: its room was needed']);
   slow!.leave();
-  t.ok(enter('b'), 'the place of who came instead is not freed');
+  admit('b');
   t.same(cuts.slice(1), ['fast: its room was needed']);
-  t.equal(enter('c'), null, 'those in their first time, and those that have arrived, stay');
+  t.equal(enter('c'), 'full', 'those in their first time, and those that have arrived, stay');
   young!.leave();
-  t.ok(enter('c'));
+  admit('c');
 });
 
 t.test('two are stored at once, and the others in the order in which they came', async (t) => {

@@ -77,7 +77,7 @@ export const httpMutants: readonly Mutant[] = [
   ]),
   ...inFile('src/http/wire/sockets.ts', WEIGHT, [
     'pipelined requests are handled one after the other',
-    'if (isFirst) return null;',
+    'if (isFirst && !answered.has(socket)) return null;',
     'if (open.size > 0) return null;',
   ]),
   ...inFile('src/http/wire/sockets.ts', contract('bad bytes'), [

@@ -47,7 +47,7 @@ export const testSetMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/api/uploads.ts',
     UPLOADS,
-    ['an account has one upload at a time', 'if (accounts.has(account_id)) return null;', ''],
+    ['an account has one upload at a time', "if (accounts.has(account_id)) return 'own';", ''],
     ['a process receives a bounded number', 'if (accounts.size >= received &&', 'if (false &&'],
     ['a slow one is cut', "if (one.bytes < least_bytes) one.end('too slow');", ''],
     ['what came before does not count', '    one.bytes = 0;\n', ''],

@@ -35,7 +35,7 @@ import { COMMON, type Operation, RATE, TRACEPARENT_PARAMETER } from './operation
 import { tooLarge } from './read_submission.ts';
 import { rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
 import { EXAMPLE_TEST_SET, TEST_SET, testSetRecord } from './test_set_record.ts';
-import { type Arrival, othersAreStored } from './uploads.ts';
+import { type Arrival, othersAreStored, ownIsStored } from './uploads.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
 
 /** From its turn to the answer. A package at every bound takes some seconds. */
@@ -85,7 +85,8 @@ const handler: KeyedHandler = async (web, exchange, digest) => {
     exchange.cause = why;
     exchange.req.socket.destroy();
   });
-  if (arrival === null) return othersAreStored();
+  if (arrival === 'own') return ownIsStored();
+  if (arrival === 'full') return othersAreStored();
   exchange.times_body = true;
   try {
     return await receive(web, exchange, caller, arrival);

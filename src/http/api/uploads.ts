@@ -26,8 +26,11 @@ export const STORED: TurnsOptions = {
 };
 
 export type Uploads = {
-  /** Null: there is no room now. `cut`: its connection has to be closed, and why; it has no room any more. */
-  enter(account_id: string, cut: (why: string) => void): Arrival | null;
+  /**
+   * 'own': the account sends another one; 'full': there is no room now. `cut`: its connection has to be closed, and why; it
+   * has no room any more.
+   */
+  enter(account_id: string, cut: (why: string) => void): Arrival | 'own' | 'full';
   /** When it is its turn, stores what has arrived. Null: the client is gone. */
   inTurn(
     exchange: Exchange,
@@ -86,8 +89,8 @@ export function createUploads(options: UploadsOptions): Uploads {
 
   return {
     enter(account_id, cut) {
-      if (accounts.has(account_id)) return null;
-      if (accounts.size >= received && !makeRoom()) return null;
+      if (accounts.has(account_id)) return 'own';
+      if (accounts.size >= received && !makeRoom()) return 'full';
       accounts.add(account_id);
       let left = false;
       const arrived = () => {
@@ -123,6 +126,15 @@ export function createUploads(options: UploadsOptions): Uploads {
     },
   };
 }
+
+/** The clients try six times. With these pauses, that is as long as the storing of an archive may take. */
+const OWN_RETRY_S = 30;
+
+export const ownIsStored = (): Answer =>
+  unavailable(
+    'Your account is sending another test set to this process: wait until that one is stored.',
+    OWN_RETRY_S,
+  );
 
 export const othersAreStored = (): Answer =>
   unavailable('Other test sets are being stored: try again soon.');

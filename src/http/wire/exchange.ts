@@ -26,6 +26,8 @@ export type Exchange = {
   /** Why the answer is a 500 or a 503, or why there is none, for the log. */
   cause: string | null;
   answered: boolean;
+  /** Its connection ends with its answer. */
+  closes: boolean;
   /** Its handler bounds how slowly the body may come, and the request timeout does not. */
   times_body: boolean;
   /** Called when the request ends, for whatever reason, so that nothing waits for it any longer. */
@@ -57,6 +59,7 @@ export function openExchange(
     submission_id: null,
     cause: null,
     answered: false,
+    closes: false,
     times_body: false,
     onCut: null,
   };
@@ -104,6 +107,7 @@ export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttp
   if (exchange.caller !== null) Object.assign(headers, rateHeaders(exchange.caller.rate));
   Object.assign(headers, answer.headers);
   if (answer.close || unread) headers['Connection'] = 'close';
+  exchange.closes = answer.close || unread || !res.shouldKeepAlive;
   if (unread) closeUnread(req);
   mark('web answers');
   res.writeHead(answer.status, headers);

@@ -44,7 +44,8 @@ export function isJsonContentType(text: string | undefined): boolean {
 }
 
 export function isZipContentType(text: string | undefined): boolean {
-  return text?.trim().toLowerCase() === 'application/zip';
+  // Its parameters mean nothing here.
+  return text?.split(';')[0]?.trim().toLowerCase() === 'application/zip';
 }
 
 export function isIdentityEncoding(text: string | undefined): boolean {

@@ -26,6 +26,8 @@ export type OpenRequestsParts = {
   /** Behind TLS every answer asks browsers to stay with HTTPS. */
   over_tls: boolean;
   isOpen: () => boolean;
+  /** Connections of callers without a known key end with their answers. */
+  isCrowded: () => boolean;
   /** Called for each answer that is an error. */
   rejected?: (exchange: Exchange, answer: Answer) => void;
   waiting: () => number;
@@ -73,7 +75,8 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   }
 
   function send(exchange: Exchange, answer: Answer): void {
-    if (!parts.isOpen()) exchange.res.shouldKeepAlive = false;
+    const mayStay = exchange.caller !== null || !parts.isCrowded();
+    if (!parts.isOpen() || !mayStay) exchange.res.shouldKeepAlive = false;
     if (answer.status >= 400) parts.rejected?.(exchange, answer);
     const bytes = respond(exchange, answer, shared);
     const { res, caller } = exchange;

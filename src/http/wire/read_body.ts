@@ -153,12 +153,22 @@ export function isDeclaredTooLarge(req: IncomingMessage, most_bytes = BODY_LIMIT
   return declaredBytes(req) > most_bytes;
 }
 
+const awaits = new WeakSet<IncomingMessage>();
+
+/**
+ * The client sends no body before it gets "100 Continue". Node tells it from the header, in which there may be a list, and from
+ * the version: a client of HTTP/1.0 must get no such answer (RFC 9110, section 10.1.1).
+ */
+export function awaitsContinue(req: IncomingMessage): void {
+  awaits.add(req);
+}
+
 const declaredBytes = ({ headers }: IncomingMessage) => Number(headers['content-length'] ?? 0);
 
 /** Before a body is read: its client may wait until it is asked for it, and its connection may be paused. */
 export function askForBody(req: IncomingMessage, res: ServerResponse): void {
   req.socket.resume();
-  if (req.headers.expect?.toLowerCase() === '100-continue') res.writeContinue();
+  if (awaits.has(req)) res.writeContinue();
 }
 
 export function hasBody(req: IncomingMessage): boolean {

@@ -76,6 +76,8 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   const openOn = new WeakMap<Duplex, Map<Exchange, () => void>>();
   /** No request is taken from them any more. */
   const over = new WeakSet<Duplex>();
+  /** Their last answer was sent. What came behind it must not be done (RFC 9112, section 9.6). It never gets its turn. */
+  const answered = new WeakSet<Duplex>();
   // Node silently drops headers beyond a count; their size is limited already.
   server.maxHeadersCount = 0;
   // A client may close its half of the connection behind its last request, and still reads the answers.
@@ -119,7 +121,7 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
       const isFirst = open.size === 0;
       const turn = Promise.withResolvers<void>();
       open.set(exchange, turn.resolve);
-      if (isFirst) return null;
+      if (isFirst && !answered.has(socket)) return null;
       if (open.size > PIPELINED_CUT) socket.destroy();
       else if (open.size > PIPELINED) socket.pause();
       return turn.promise;
@@ -128,6 +130,8 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
       const { socket } = exchange.req;
       const open = openOn.get(socket);
       open?.delete(exchange);
+      if (exchange.closes) answered.add(socket);
+      if (answered.has(socket)) return;
       // Not after the connection has closed: nobody would read the answer.
       const [next] = open?.values() ?? [];
       next?.();

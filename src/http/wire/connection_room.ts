@@ -1,0 +1,135 @@
+/**
+ * Room for connections. Anybody can open one, and a process takes a bounded number. So when most of the room is taken, it is
+ * kept for callers with a known key: the answers to others end their connections, and each new connection closes the one that
+ * has shown no known key for longest. An honest caller has its answer, with a known key, long before that.
+ */
+import type { Server, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { Log } from '../../log.ts';
+import type { Metrics } from '../../metrics.ts';
+import type { Exchange } from './exchange.ts';
+
+/** Beyond this part of the room, strangers make way. */
+const CROWDED = 3 / 4;
+/** From a connection, or its newest request, on. By then the database has answered who it is, or there was a 503. */
+const STRANGER_MS = 5_000;
+/** Between two lines of the log: thousands may be closed in a second. */
+const LOG_PAUSE_MS = 10_000;
+
+export type ConnectionRoom = {
+  /** Most of the room is taken. */
+  isCrowded(): boolean;
+  began(exchange: Exchange): void;
+  ended(exchange: Exchange): void;
+};
+
+export type RoomOptions = { most: number; log: Log; metrics: Metrics; now_ms?: () => number };
+
+type Stranger = { readonly socket: Socket; since_ms: number; readonly open: Set<Exchange> };
+
+export function watchConnectionRoom(server: Server, options: RoomOptions): ConnectionRoom {
+  const { most, log, metrics, now_ms = () => performance.now() } = options;
+  /** The longest a stranger comes first. */
+  const strangers = new Set<Stranger>();
+  const of_sockets = new WeakMap<Duplex, Stranger>();
+  /** Before its TLS handshake is done, by its address. */
+  const unsecured = new Map<string, Stranger>();
+  let count = 0;
+  const closed = metrics.counter(
+    'runledger_http_connections_closed_total',
+    'Connections closed for want of room: the newest (full), or that of a stranger (crowded).',
+    ['reason'],
+  );
+  closed.add({ reason: 'full' }, 0);
+  closed.add({ reason: 'crowded' }, 0);
+  metrics.gauge('runledger_http_connections', 'Connections of callers that are open.', () => count);
+  const note = createNotes(log);
+
+  function noteClosed(reason: 'full' | 'crowded'): void {
+    closed.add({ reason });
+    note();
+  }
+
+  const isCrowded = () => count > most * CROWDED;
+
+  function makeRoom(): void {
+    for (const stranger of strangers) {
+      if (isKnown(stranger)) {
+        strangers.delete(stranger);
+        continue;
+      }
+      if (now_ms() - stranger.since_ms < STRANGER_MS) return;
+      strangers.delete(stranger);
+      stranger.socket.destroy();
+      noteClosed('crowded');
+      return;
+    }
+  }
+
+  server.maxConnections = most;
+  server.on('drop', () => noteClosed('full'));
+  server.on('connection', (socket: Socket) => {
+    const stranger: Stranger = { socket, since_ms: now_ms(), open: new Set() };
+    const name = addressOf(socket);
+    count += 1;
+    strangers.add(stranger);
+    of_sockets.set(socket, stranger);
+    unsecured.set(name, stranger);
+    socket.once('close', () => {
+      count -= 1;
+      strangers.delete(stranger);
+      if (unsecured.get(name) === stranger) unsecured.delete(name);
+    });
+    if (isCrowded()) makeRoom();
+  });
+  // Node gives the requests this socket, and not the one above.
+  server.on('secureConnection', (socket: Socket) => {
+    const stranger = unsecured.get(addressOf(socket));
+    if (stranger !== undefined) of_sockets.set(socket, stranger);
+  });
+  return {
+    isCrowded,
+    began(exchange) {
+      const stranger = of_sockets.get(exchange.req.socket);
+      stranger?.open.add(exchange);
+      if (stranger === undefined || !strangers.delete(stranger)) return;
+      stranger.since_ms = now_ms();
+      strangers.add(stranger);
+    },
+    ended(exchange) {
+      const stranger = of_sockets.get(exchange.req.socket);
+      if (stranger === undefined) return;
+      stranger.open.delete(exchange);
+      if (exchange.caller !== null) strangers.delete(stranger);
+    },
+  };
+}
+
+const isKnown = ({ open }: Stranger) => [...open].some(({ caller }) => caller !== null);
+
+const addressOf = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`;
+
+/** Logs the first at once, and those that follow together. */
+function createNotes(log: Log): () => void {
+  let since: number | null = null;
+  const write = (connections: number) => {
+    since = 0;
+    log.warn(
+      {
+        connections,
+        remedy: 'limit the connections of an address in the router, or raise the limit',
+      },
+      'connections were closed: RUNLEDGER_CONNECTIONS_MAX leaves no more room',
+    );
+    setTimeout(next, LOG_PAUSE_MS).unref();
+  };
+  const next = () => {
+    const more = since ?? 0;
+    since = null;
+    if (more > 0) write(more);
+  };
+  return () => {
+    if (since === null) write(1);
+    else since += 1;
+  };
+}

@@ -1,0 +1,108 @@
+/** Whose connection makes way when most of the room is taken. The test says what time it is. */
+import { once } from 'node:events';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import t, { type Test } from 'tap';
+import { watchConnectionRoom } from '../../src/http/wire/connection_room.ts';
+import { openExchange, respond } from '../../src/http/wire/exchange.ts';
+import { createLog } from '../../src/log.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import { until } from '../support/eventually.ts';
+import { issue, makeAuthority } from '../webhooks/certificate.ts';
+
+const CALLER = { account_id: 'a', key_id: 'k', rate: { limit: 0, remaining: 0, reset_s: 0 } };
+const LONG_MS = 5_000;
+
+/** Room for eight. `/known` is of a known key, and `/hold` is not answered. */
+async function served(t: Test, makeServer: (handle: RequestListener) => Server, secure: boolean) {
+  const clock = { ms: 0 };
+  const metrics = createMetrics();
+  const begun: string[] = [];
+  const server = makeServer((req, res) => {
+    const exchange = openExchange(req, res, { trust_router: false });
+    room.began(exchange);
+    res.once('close', () => room.ended(exchange));
+    if (req.url!.includes('known')) exchange.caller = CALLER;
+    begun.push(req.url!);
+    if (!req.url!.includes('hold')) respond(exchange, { status: 200, body: {} }, {});
+  });
+  const log = createLog({ level: 'silent', process: 'test' });
+  const room = watchConnectionRoom(server, { most: 8, log, metrics, now_ms: () => clock.ms });
+  // Each connection adds some.
+  server.setMaxListeners(0);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const sockets: Socket[] = [];
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    server.closeAllConnections();
+    server.close();
+  });
+  const open: string[] = [];
+  /** Opens a connection, and sends a request on it if there is a path. */
+  const enter = async (name: string, path: string | null = null) => {
+    const accepted = Promise.race([once(server, 'connection'), once(server, 'drop')]);
+    const socket = secure
+      ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
+      : connect(port, '127.0.0.1');
+    sockets.push(socket);
+    open.push(name);
+    socket.on('error', () => {});
+    // Else it would not hear of its end.
+    socket.resume();
+    socket.once('close', () => open.splice(open.indexOf(name), 1));
+    await accepted;
+    if (path === null) return;
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    if (path.includes('hold')) await until(() => begun.includes(path));
+    else await once(socket, 'data');
+  };
+  const page = () => metrics.text();
+  return { clock, room, open, enter, page };
+}
+
+const authority = issue(makeAuthority(), { hosts: ['127.0.0.1'] });
+
+for (const [kind, makeServer] of [
+  ['plain', createServer],
+  ['TLS', (handle: RequestListener) => createTlsServer(authority, handle) as unknown as Server],
+] as const)
+  t.test(`${kind}: those make way that have shown no known key for longest`, async (t) => {
+    const { clock, room, open, enter, page } = await served(t, makeServer, kind === 'TLS');
+    await enter('a known one', '/known');
+    await enter('a known one that waits', '/known/hold');
+    await enter('idle', '/');
+    await enter('silent');
+    await enter('waits', '/hold');
+    clock.ms += LONG_MS - 1;
+    await enter('sixth', '/sixth/hold');
+    t.notOk(room.isCrowded());
+    await enter('seventh', '/seventh/hold');
+    t.ok(room.isCrowded());
+    t.equal(open.length, 7, 'nobody makes way before the time is over');
+    clock.ms += 1;
+    for (const [newest, oldest] of [
+      ['eighth', 'idle'],
+      ['ninth', 'silent'],
+      ['tenth', 'waits'],
+    ] as const) {
+      await enter(newest, `/${newest}/hold`);
+      await until(() => !open.includes(oldest));
+      t.equal(open.length, 7, oldest);
+    }
+    await enter('eleventh', '/eleventh/hold');
+    await enter('twelfth');
+    await until(() => !open.includes('twelfth'));
+    t.same(open, [
+      'a known one',
+      'a known one that waits',
+      ...['sixth', 'seventh', 'eighth', 'ninth', 'tenth', 'eleventh'],
+    ]);
+    const text = await page();
+    t.match(text, /^runledger_http_connections 8$/m);
+    t.match(text, /^runledger_http_connections_closed_total\{reason="crowded"\} 3$/m);
+    t.match(text, /^runledger_http_connections_closed_total\{reason="full"\} 1$/m);
+  });
