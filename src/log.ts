@@ -27,6 +27,8 @@ type LogOptions = { level: string; process: string; to?: 'stdout' | 'stderr' };
 /** What of a log is kept while it cannot be written, as on a full disk. More is lost: the process goes on. */
 const KEPT_BYTES = 1_048_576;
 const AGAIN_MS = 1_000;
+/** What is written to a pipe at once and is not longer is never mixed with what another process writes to it (PIPE_BUF). */
+const WHOLE_BYTES = 4_096;
 /** A pipe that is full is emptied soon, or its reader hangs. So many tries without a byte written say that it hangs. */
 const FULL_PIPE = { pause_ms: 10, tries: 100 };
 
@@ -38,16 +40,32 @@ type Lines = { write(line: string): void; flushSync(): void };
  * only at its exit and after a fatal line.
  */
 function linesTo(fd: number): Lines {
-  let kept = Buffer.alloc(0);
+  let kept: Buffer[] = [];
+  let kept_bytes = 0;
   let full_tries = 0;
   let lost = 0;
   let again: NodeJS.Timeout | null = null;
+
+  /** How many lines go out together. `serve` gives web and worker one pipe. */
+  function wholeLines(): number {
+    let bytes = 0;
+    const beyond = kept.findIndex((line) => {
+      bytes += line.length;
+      return bytes > WHOLE_BYTES;
+    });
+    return beyond < 0 ? kept.length : Math.max(beyond, 1);
+  }
 
   /** Returns how long to wait for the next try; 0: all is written. */
   function writeKept(): number {
     try {
       while (kept.length > 0) {
-        kept = kept.subarray(writeSync(fd, kept));
+        const lines = wholeLines();
+        const bytes = Buffer.concat(kept.slice(0, lines));
+        const written = writeSync(fd, bytes);
+        kept = kept.slice(lines);
+        if (written < bytes.length) kept.unshift(bytes.subarray(written));
+        kept_bytes -= written;
         full_tries = 0;
       }
       return 0;
@@ -59,8 +77,12 @@ function linesTo(fd: number): Lines {
 
   function add(line: string): void {
     const bytes = Buffer.from(line);
-    if (kept.length + bytes.length > KEPT_BYTES) lost += 1;
-    else kept = kept.length === 0 ? bytes : Buffer.concat([kept, bytes]);
+    if (kept_bytes + bytes.length > KEPT_BYTES) {
+      lost += 1;
+      return;
+    }
+    kept.push(bytes);
+    kept_bytes += bytes.length;
   }
 
   function writeAll(): number {

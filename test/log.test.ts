@@ -122,3 +122,39 @@ t.test('a full pipe keeps its process waiting only for a fatal line, and loses n
   );
   t.end();
 });
+
+t.test('the lines of two processes on one full pipe are whole', (t) => {
+  const module = JSON.stringify(join(import.meta.dirname, '../src/log.ts'));
+  const script = `import(${module}).then(({ createLog }) => {
+    const log = createLog({ level: 'info', process: 'web' });
+    // It makes the pipe one that does not block.
+    process.stdout;
+    for (let line = 0; line < 300; line++) log.info({ line, text: 'x'.repeat(1_000) });
+    setTimeout(() => {}, 3_000);
+  })`;
+  // A slow reader keeps the pipe full.
+  const reader = `const { readSync, writeSync } = require('node:fs');
+    const piece = Buffer.alloc(5_000);
+    for (let read; (read = readSync(0, piece)) > 0; Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4))
+      writeSync(1, piece, 0, read);`;
+  const command = '("$0" -e "$1" & "$0" -e "$1" & wait) | "$0" -e "$2"';
+  const { NODE_OPTIONS: _, ...env } = process.env;
+  const ran = spawnSync('sh', ['-c', command, process.execPath, script, reader], {
+    timeout: 60_000,
+    maxBuffer: 16 * 1024 * 1024,
+    env,
+  });
+  const lines = ran.stdout.toString().trimEnd().split('\n');
+  const read = lines.map((line) => {
+    try {
+      return JSON.parse(line).line as number;
+    } catch {
+      return line;
+    }
+  });
+  t.same(
+    read.filter((line) => typeof line === 'string'),
+    [],
+  );
+  t.end();
+});

@@ -4,6 +4,7 @@ import { ConfigError } from '../config.ts';
 import { isAnswer } from '../db.ts';
 import { printable, printableText } from '../domain/printable.ts';
 import { faultLine, faultOf } from '../fault.ts';
+import { keepIgnoringHangups } from '../processes/stop_request.ts';
 import { CannotSeal } from '../store/checkpoints.ts';
 import { versionOf } from '../version.ts';
 import { type Command, CommandFailed, UsageError } from './command.ts';
@@ -19,6 +20,7 @@ const USAGE = 2;
 let failed = FAILED;
 
 export async function main(argv: readonly string[]): Promise<number> {
+  keepIgnoringHangups();
   process.stdout.on('error', outputLost);
   // There is nowhere left to say it.
   process.stderr.on('error', () => {});

@@ -1,23 +1,63 @@
-/** Submits a program to be judged, and waits until its submission has ended. */
-import { setTimeout as wait } from 'node:timers/promises';
-import type { Client, ResultRecord, SubmissionRequest } from '../client/client.ts';
-import { hasEnded } from '../domain/statuses.ts';
+/** Submits a program, and waits until its submission has ended. */
+import {
+  ApiError,
+  type Client,
+  type ResultRecord,
+  type SubmissionRequest,
+} from '../client/client.ts';
 
-/** Each look is a request, which counts against the key's rate. */
-const LOOK_MS = 2_000;
+/** It was accepted, so it runs, whether its result can be read or not. Submitting it again would run it twice. */
+export class ResultNotRead extends Error {
+  readonly id: string;
+
+  constructor(id: string, why: unknown) {
+    const text = `submission ${id} was accepted, but no result: ${callText(why)}`;
+    super(`${text}; it goes on, so read /api/result/${id} and do not send it again`);
+    this.id = id;
+  }
+}
+
+/** The error of a call in one text, with the request that an operator finds in the log. */
+export function callText(error: unknown): string {
+  const { message } = error as Error;
+  const id = error instanceof ApiError && error.request_id ? ` (request ${error.request_id})` : '';
+  return `${message}${id}`;
+}
+
+type OnProgress = (done: number, of: number) => void;
 
 /** `onProgress` gets how many tests have ended; without it, nothing but the end is asked for. */
 export async function followSubmission(
   client: Client,
   request: SubmissionRequest,
-  onProgress: ((done: number, of: number) => void) | null,
+  onProgress: OnProgress | null,
 ): Promise<ResultRecord> {
-  if (onProgress === null) return client.run(request);
-  const { id } = await client.submit(request);
-  for (;;) {
-    const record = await client.result(id);
-    if (hasEnded(record.status)) return record;
-    if (record.progress !== null) onProgress(record.progress.done, record.progress.of);
-    await wait(LOOK_MS);
+  let accepted: string | null = null;
+  try {
+    if (onProgress === null)
+      return await client.run(request, {
+        onAccepted: (id) => {
+          accepted = id;
+        },
+      });
+    const { id } = await client.submit(request);
+    accepted = id;
+    await showProgress(client, id, onProgress);
+    return await client.wait(id);
+  } catch (error) {
+    throw accepted === null ? error : new ResultNotRead(accepted, error);
+  }
+}
+
+/** One request for the whole run. Settles at its end, and where the service gives no stream: the result does not need one. */
+async function showProgress(client: Client, id: string, onProgress: OnProgress): Promise<void> {
+  try {
+    for await (const { event, data } of client.events(id)) {
+      if (event !== 'progress') continue;
+      const { done, of } = data as { done: number; of: number };
+      onProgress(done, of);
+    }
+  } catch {
+    // The wait that follows has the same failure, or there is no need of a stream.
   }
 }

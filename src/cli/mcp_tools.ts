@@ -10,6 +10,7 @@ import * as v from 'valibot';
 import { ApiError, type Client } from '../client/client.ts';
 import { REQUEST_LIMITS, type RequestLimitName } from '../domain/limits.ts';
 import { PART_BYTES, PART_LEAST_BYTES, partOf, SHOWN_BYTES, shownRecord } from './tool_record.ts';
+import { type ToolRuns, toolRuns } from './tool_runs.ts';
 
 const described = (description: string) => v.pipe(v.string(), v.description(description));
 
@@ -106,6 +107,7 @@ export async function serveTools(client: Client): Promise<void> {
 }
 
 function serverOf(client: Client): McpServer {
+  const runs = toolRuns(client);
   const server = new McpServer({ name: 'runledger', version: '1.0.0' });
   server.registerTool(
     'run_code',
@@ -114,7 +116,7 @@ function serverOf(client: Client): McpServer {
       inputSchema: inputOf(RUN),
     },
     (request, context) =>
-      answer(context, async (signal) => shownRecord(await client.run(request, { signal }))),
+      answer(context, async (signal) => shownRecord(await runs.run(request, signal))),
   );
   server.registerTool(
     'run_tests',
@@ -124,7 +126,7 @@ function serverOf(client: Client): McpServer {
     },
     (request, context) =>
       answer(context, async (signal) =>
-        shownRecord(await client.run({ ...request, stop: 'never' }, { signal })),
+        shownRecord(await runs.run({ ...request, stop: 'never' }, signal)),
       ),
   );
   server.registerTool(
@@ -134,7 +136,7 @@ function serverOf(client: Client): McpServer {
       inputSchema: inputOf(READ),
       annotations: { readOnlyHint: true },
     },
-    (asked, context) => answer(context, (signal) => read(client, asked, signal)),
+    (asked, context) => answer(context, (signal) => read(runs, asked, signal)),
   );
   server.registerTool(
     'list_languages',
@@ -148,9 +150,9 @@ function serverOf(client: Client): McpServer {
   return server;
 }
 
-async function read(client: Client, asked: Read, signal: AbortSignal): Promise<object> {
+async function read(runs: ToolRuns, asked: Read, signal: AbortSignal): Promise<object> {
   const { id, offset = 0, length = SHOWN_BYTES, output = 'stdout' } = asked;
-  const record = await client.result(id, { signal });
+  const record = await runs.read(id, signal);
   if (Object.keys(asked).length === 1) return shownRecord(record);
   const part = partOf(record, output, offset, length);
   if (part === null) throw new Error(`submission ${id} has no ${output}`);

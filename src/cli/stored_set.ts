@@ -3,12 +3,13 @@ import { openAsBlob } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ApiError, type Client } from '../client/client.ts';
+import type { Client } from '../client/client.ts';
 import { manifestOf } from '../judging/manifest.ts';
 import { DEFAULT_PACKAGE_BOUNDS, type PackageBounds } from '../judging/packages/package_bounds.ts';
 import { PackageProblem } from '../judging/packages/package_problem.ts';
 import type { TestSet } from '../judging/test_set.ts';
 import { CommandFailed, type Context } from './command.ts';
+import { callText } from './follow_submission.ts';
 import { archivePackage } from './package_archive.ts';
 
 /** Like those of the service, if both have the same configuration. */
@@ -64,7 +65,5 @@ async function withArchive<T>(
 /** An error of a call, as one line. */
 export function failedCall(error: unknown): CommandFailed {
   if (error instanceof CommandFailed) return error;
-  const { message } = error as Error;
-  const id = error instanceof ApiError && error.request_id ? ` (request ${error.request_id})` : '';
-  return new CommandFailed(`${message}${id}`);
+  return new CommandFailed(callText(error));
 }

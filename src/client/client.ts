@@ -145,6 +145,10 @@ export type ListOptions = CallOptions & {
   /** what was accepted at this time or later, and before that one */
   from?: Date;
   to?: Date;
+  /** the `next` of a page of the API: only what is behind that page */
+  after?: string;
+  /** of one call; all pages are asked for */
+  limit?: number;
 };
 
 /** A method for each call of the OpenAPI document, by its operation id; beside these, wait and run. */
@@ -247,7 +251,7 @@ type SendOptions = CallOptions & {
   /** The body is an archive of so many bytes. */
   upload_bytes?: number;
   attempts?: number;
-  /** The body of a good answer is not read here, and has no time limit. */
+  /** The body of a good answer is not read here. The time limit is for its headers. */
   streams?: boolean;
   /** A 404 is a success after a try whose answer was lost: that one may have removed it. */
   removes?: boolean;
@@ -263,7 +267,12 @@ const KiB = 1024;
 const ATTEMPTS = 6;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 60_000;
-/** Longer than the service lets a call wait, so that the service ends the wait. */
+/** Before a stream of events that was cut is opened again. */
+const CUT_PAUSE_MS = 1_000;
+/**
+ * Longer than the service lets a call wait, so that the service ends the wait. On a stream of events the service says something
+ * each 15 s: one on which nothing came for this time is cut.
+ */
 const CALL_TIMEOUT_MS = 45_000;
 /** Longer than the service takes for an upload, beside the time that its archive needs on the slowest line. */
 const UPLOAD_TIMEOUT_MS = 5 * 60_000;
@@ -350,7 +359,7 @@ export function createClient(options: ClientOptions): Client {
       const query = new URLSearchParams({ limit: String(LIST_PAGE) });
       for (const [name, value] of Object.entries(filters))
         if (value !== undefined)
-          query.set(name, value instanceof Date ? value.toISOString() : value);
+          query.set(name, value instanceof Date ? value.toISOString() : String(value));
       for (;;) {
         const needs = ['submissions', 'next'];
         const { body } = await send(
@@ -364,12 +373,20 @@ export function createClient(options: ClientOptions): Client {
         query.set('after', page.next);
       }
     },
-    events: (id, { after = 0, ...given } = {}) =>
-      eventsFrom(async (last) => {
-        const path = `/api/result/${encodeURIComponent(id)}/events`;
+    events(id, { after = 0, ...given } = {}) {
+      const path = `/api/result/${encodeURIComponent(id)}/events`;
+      const open = async (last: number) => {
         const headers = { 'last-event-id': String(last) };
         return (await send(path, { headers }, { ...given, streams: true })).response;
-      }, after),
+      };
+      return eventsFrom(open, after, {
+        silence_ms: CALL_TIMEOUT_MS,
+        onCut: async () => {
+          given.signal?.throwIfAborted();
+          await pauseFor(options, CUT_PAUSE_MS, given);
+        },
+      });
+    },
     async receipt(id, given = {}) {
       const path = `/api/result/${encodeURIComponent(id)}/proof`;
       const { status, body } = await send(path, {}, given);
@@ -534,14 +551,15 @@ async function sendOnce(
     const error = new Error(lostUpload(server, given.upload_bytes, took_ms, reason));
     return { error, temporary: false, may_be_done: true };
   };
-  const limits = [signal, streams ? undefined : AbortSignal.timeout(timeout_ms)];
+  const limit = new AbortController();
+  const timer = setTimeout(() => limit.abort(timedOut()), timeout_ms);
   try {
     const response = await send(`${server.replace(/\/+$/, '')}${path}`, {
       ...init,
       headers: { ...init.headers, 'x-api-key': api_key },
       // A redirect would send the key to another address.
       redirect: 'manual',
-      signal: AbortSignal.any(limits.filter((each) => each !== undefined)),
+      signal: signal === undefined ? limit.signal : AbortSignal.any([signal, limit.signal]),
     });
     const { status, headers } = response;
     const parsed = streams && response.ok ? null : parse(await response.text());
@@ -570,8 +588,12 @@ async function sendOnce(
     const reason = ((error as Error).cause ?? error) as Error;
     const unreached = new Error(`cannot reach ${server}: ${reason.message}`);
     return lost(reason.message) ?? { error: unreached, temporary: true, may_be_done: true };
+  } finally {
+    clearTimeout(timer);
   }
 }
+
+const timedOut = () => new DOMException('The operation was aborted due to timeout', 'TimeoutError');
 
 function lostUpload(server: string, bytes: number, took_ms: number, reason: string): string {
   const size = (bytes / (KiB * KiB)).toFixed(1);

@@ -1,5 +1,4 @@
 /** The events of a submission, read from the service's event stream, across cuts of the connection. */
-import { setTimeout as wait } from 'node:timers/promises';
 
 export type SubmissionEvent = {
   /** Null for progress and output, which are not in the log. */
@@ -24,34 +23,59 @@ export type OutputData = {
 type LastEvent = 'completed' | 'failed' | 'cancelled';
 
 const LAST: readonly string[] = ['completed', 'failed', 'cancelled'];
-const PAUSE_MS = 1_000;
+
+type Connection = {
+  /** A connection on which nothing came for so long is cut. */
+  silence_ms: number;
+  /** The pause before the stream is opened again. It throws where nobody wants that. */
+  onCut: () => Promise<void>;
+};
 
 /** `open` begins the stream behind an event, and throws where it cannot. */
 export async function* eventsFrom(
   open: (after: number) => Promise<Response>,
   after: number,
+  { silence_ms, onCut }: Connection,
 ): AsyncGenerator<SubmissionEvent, void> {
   for (let last = after; ; ) {
     const response = await open(last);
     // There is nothing behind that event, and there will be nothing.
     if (response.status === 204) return;
     try {
-      for await (const message of messagesOf(response)) {
+      for await (const message of messagesOf(textOf(response, silence_ms))) {
         yield message;
         last = message.id ?? last;
         if (LAST.includes(message.event)) return;
       }
-    } catch (error) {
+    } catch {
       // A connection that was cut; the stream goes on behind the last event.
-      if ((error as Error).name === 'AbortError') throw error;
     }
-    await wait(PAUSE_MS);
+    await onCut();
   }
 }
 
-async function* messagesOf({ body }: Response): AsyncGenerator<SubmissionEvent> {
+/** Ends with the connection, and throws where it is cut or silent. */
+async function* textOf({ body }: Response, silence_ms: number): AsyncGenerator<string> {
+  const reader = body!.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    for (;;) {
+      const { promise: silence, reject } = Promise.withResolvers<never>();
+      const timer = setTimeout(() => reject(new Error('nothing came')), silence_ms);
+      const { done, value } = await Promise.race([reader.read(), silence]).finally(() =>
+        clearTimeout(timer),
+      );
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    // What was cut cannot be cancelled.
+    void reader.cancel().catch(() => {});
+  }
+}
+
+async function* messagesOf(pieces: AsyncIterable<string>): AsyncGenerator<SubmissionEvent> {
   let text = '';
-  for await (const chunk of body!.pipeThrough(new TextDecoderStream())) {
+  for await (const chunk of pieces) {
     text += chunk;
     const blocks = text.split('\n\n');
     text = blocks.pop()!;

@@ -438,7 +438,8 @@ class Runledger:
     ) -> Iterator[dict[str, Any]]:
         """
         The submissions of the account, newest first, without what they printed. from_ and to: what was accepted at this time
-        or later, and before that one; a datetime without a zone is a local time. limit: of one call; all pages are asked for.
+        or later, and before that one; a datetime without a zone is a local time. after: the `next` of a page of the API. limit:
+        of one call; all pages are asked for.
         """
         words = {"status": status, "verdict": verdict, "language": language, "after": after}
         given = {"limit": str(limit), "from": _time(from_), "to": _time(to), **words}

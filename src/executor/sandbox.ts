@@ -330,6 +330,8 @@ export class Sandbox {
     const child = spawn(launcher, launcherArguments(this.#options), {
       env: {},
       cwd: '/',
+      // A shell signals its whole process group at a hangup, and a terminal does at Ctrl-C: when to stop, the worker decides.
+      detached: true,
       // The last one is SIGN_OF_LIFE in src/sandbox/options.h.
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', inherited ?? 'ignore'],
     });

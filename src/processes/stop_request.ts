@@ -9,6 +9,11 @@ export const EXIT_AFTER_MS = 500;
 /** `./runledger` says whether it was started so that it ignores SIGHUP, as by nohup. Node itself would end at the signal. */
 const SIGHUP_IS_IGNORED = process.env['SIGHUP_IS_IGNORED'] === '1';
 
+/** Of every command: one that was started by nohup goes on after a logout. */
+export function keepIgnoringHangups(): void {
+  if (SIGHUP_IS_IGNORED) process.on('SIGHUP', () => {});
+}
+
 /** Resolves with the reason at the first stop signal, or when the process that started this one ends. */
 export function stopRequested(): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();

@@ -36,10 +36,10 @@ export function webhookBody(row: ResultRow): Uint8Array {
 type Test = NonNullable<ResultRecord['tests']>[number];
 type File = NonNullable<ResultRecord['files']>[number];
 
-/** The first tests keep their texts, up to the limit. */
+/** The test that decides the verdict keeps its texts, as in the record; then the first tests do, up to the limit. */
 function cutTests(tests: readonly Test[]): Test[] {
   const [cutStdout, cutStderr, cutMessage] = [cutter(), cutter(), cutter()];
-  return tests.map((test) => {
+  const cut = (test: Test): Test => {
     const stdout = cutStdout(test.stdout);
     const stderr = cutStderr(test.stderr);
     return {
@@ -50,7 +50,10 @@ function cutTests(tests: readonly Test[]): Test[] {
       stdout_truncated: test.stdout_truncated || stdout.cut,
       stderr_truncated: test.stderr_truncated || stderr.cut,
     };
-  });
+  };
+  const decides = tests.find(({ verdict }) => verdict !== 'AC');
+  const decided = decides && cut(decides);
+  return tests.map((test) => (test === decides ? decided! : cut(test)));
 }
 
 /** Cuts what exceeds the limit together with what it was given before. */

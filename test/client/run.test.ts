@@ -190,7 +190,9 @@ t.test('what was accepted is named, though its result cannot be read', async (t)
   const env = { RUNLEDGER_API_KEY: 'x', RUNLEDGER_SERVER: origin };
   const run = await runledger([MAIN, 'run', file('named.py', 'x')], env);
   t.equal(run.code, 125);
-  t.equal(run.stderr, 'submission an-id was accepted, but no result: no\n');
+  const lost =
+    'submission an-id was accepted, but no result: no; it goes on, so read /api/result/an-id and do not send it again\n';
+  t.equal(run.stderr, lost);
 
   const record = {
     id: 'an-id',
@@ -251,6 +253,21 @@ t.test('the error of a command that cannot run has its reason', async (t) => {
     t.match(run.stderr, says);
     t.equal(run.stdout.length, 0);
   }
+});
+
+t.test('`judge` names what was accepted, though its result cannot be read', async (t) => {
+  mkdirSync(join(folder, 'named/data/secret'), { recursive: true });
+  file('named/problem.yaml', 'problem_format_version: 2025-09\nname: One\nuuid: 1\n');
+  file('named/data/secret/1.in', '');
+  file('named/data/secret/1.ans', '42\n');
+  const accepted = { status: 202, body: '{"id":"an-id","status":"pending"}' };
+  const lost = { status: 401, body: '{"message":"no"}' };
+  const set = [{ body: '{"test_sets":[]}' }, { body: '{"id":"a-set"}' }];
+  const { origin } = await answering(t, [...set, accepted, lost]);
+  const args = ['judge', file('judged.py', 'x'), '--package', join(folder, 'named')];
+  const env = { RUNLEDGER_API_KEY: 'x', RUNLEDGER_SERVER: origin };
+  const judged = await runledger([MAIN, ...args], env);
+  t.match(judged, { code: 125, stderr: /^submission an-id was accepted, but no result: no; / });
 });
 
 t.test('`judge` ends with 1 only where the program was judged, and is wrong', async (t) => {

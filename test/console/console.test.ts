@@ -64,6 +64,14 @@ t.test('the console', async (t) => {
       reply.headers['set-cookie'],
       /^runledger-console=[\w-]{43}; Path=\/console; HttpOnly; SameSite=Strict; Max-Age=43200$/,
     );
+    for (const [to, leads] of [
+      ['/console/log', '/console/log'],
+      ['//evil.example', '/console'],
+    ] as const) {
+      const path = `/console/sign-in?to=${encodeURIComponent(to)}`;
+      const { text } = await service.call({ path });
+      t.ok(text.includes(`<a href="${leads}">Already signed in? Go on</a>`), to);
+    }
     const elsewhere = await send(service, '/sign-in', { key, to: '//evil.example' }, SAME);
     t.equal(elsewhere.headers.location, '/console', 'it leads nowhere else');
     t.match(await commandsOf(service, 'ada'), [

@@ -36,6 +36,12 @@ t.test('what a program says, and how it ends', async (t) => {
   });
 });
 
+t.test('a signal to the process group of the worker does not reach the launcher', async (t) => {
+  const { pid } = sandbox.isolation;
+  const [, , group] = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/.*\) /, '').split(' ');
+  t.equal(Number(group), pid);
+});
+
 t.test('input longer than a pipe holds, and input that nobody reads', async (t) => {
   const input = Buffer.alloc(3 * MiB, 'abcdefgh\n');
   t.equal(said(await sandbox.run(shell('wc -c', { stdin: input }))), `${input.length}`);

@@ -34,6 +34,18 @@ for (const [how, before, reason] of [
       t.match(Buffer.concat(await said).toString(), new RegExp(`"reason":"${reason}"`));
     });
 
+for (const [before, ends] of [
+  ['', 'SIGHUP'],
+  ["trap '' HUP;", 'SIGTERM'],
+] as const)
+  t.test(`a command that does not stop by itself ends at ${ends}`, async (t) => {
+    const command = `${before} exec ${RUNLEDGER} tiers list`;
+    const { child, exited } = await asksForEver(t, 'sh', ['-c', command]);
+    child.kill('SIGHUP');
+    if (before) child.kill('SIGTERM');
+    t.same(await exited, [null, ends]);
+  });
+
 for (const name of ['web', 'worker', 'serve'])
   t.test(`${name} refuses a limit of open files that is too low for programs`, async (t) => {
     // It does not get as far as the database.

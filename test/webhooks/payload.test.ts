@@ -152,6 +152,22 @@ t.test('texts of tests are cut at the limit, all tests together', async (t) => {
   t.ok(webhookBody(row({ tests: [] })).length < 2_000);
 });
 
+t.test('the test that decides the verdict keeps its texts', async (t) => {
+  const text = Buffer.alloc(4_096, 'a');
+  const test = { group: '', message: 'm'.repeat(4_000), stdout: text, stderr: text };
+  const packed = packTests(Array.from({ length: 40 }, (_, n) => ({ ...test, name: String(n) })));
+  const { data } = parsed({
+    tests: Array.from({ length: 40 }, (_, n) => ({ ...FACTS, verdict: n < 30 ? 'AC' : 'WA' })),
+    parts: { tests: packed, files: null, transcript: null },
+  });
+  const whole = text.toString();
+  t.match(data.tests[30], { stdout: whole, stderr: whole, message: test.message });
+  t.match(data.tests[30], { stdout_truncated: false, stderr_truncated: false });
+  t.match(data.tests[14], { stdout: whole, stdout_truncated: false });
+  t.match(data.tests[15], { stdout: '', stdout_truncated: true }, 'at the cost of others');
+  t.match(data.tests[31], { stdout: '', stdout_truncated: true });
+});
+
 t.test('files beyond the limit have a size and a hash, and no content', async (t) => {
   const file = (path: string, length: number) => ({ path, bytes: Buffer.alloc(length) });
   const files = packFiles([file('a', OUTPUT_LIMIT_BYTES), file('b', 1)]);

@@ -3,6 +3,7 @@ import { ApiError, type Client, type SubmissionRequest } from '../../client/clie
 import type { ResultRecord } from '../../domain/record.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
 import { type Command, type Context, JSON_OPTION, NO_RESULT } from '../command.ts';
+import { callText, followSubmission, ResultNotRead } from '../follow_submission.ts';
 import { readInput, requestOfFile } from '../program_request.ts';
 import { startSpinner } from '../spinner.ts';
 
@@ -30,15 +31,12 @@ export const command: Command = {
     const request = await readRequest(context);
     const client = clientOf(context);
     const spinner = startSpinner('running');
-    let accepted: string | null = null;
-    const onAccepted = (id: string) => {
-      accepted = id;
-    };
     try {
-      const record = await client.run(request, { onAccepted }).finally(() => spinner.stop());
+      const following = followSubmission(client, request, null);
+      const record = await following.finally(() => spinner.stop());
       return context.json ? reportJson(context, record) : report(context, client, record);
     } catch (error) {
-      return explain(context, error, accepted);
+      return explain(context, error);
     }
   },
 };
@@ -123,14 +121,9 @@ function verdictLine(record: ResultRecord): string {
   return parts.join('  ');
 }
 
-/** What was accepted runs, whether its result can be read or not. Submitting it again would run it twice. */
-function explain(context: Context, error: unknown, accepted: string | null): number {
-  const { message } = error as Error;
-  const is_answer = error instanceof ApiError;
-  const request = is_answer && error.request_id !== null ? ` (request ${error.request_id})` : '';
-  // Without an answer, nobody knows whether it was accepted.
-  let what = is_answer ? 'not run' : 'no result';
-  if (accepted !== null) what = `submission ${accepted} was accepted, but no result`;
-  context.say(`${what}: ${message}${request}`);
+/** Without an answer, nobody knows whether it was accepted. */
+function explain(context: Context, error: unknown): number {
+  const what = error instanceof ApiError ? 'not run: ' : 'no result: ';
+  context.say(`${error instanceof ResultNotRead ? '' : what}${callText(error)}`);
   return NO_RESULT;
 }

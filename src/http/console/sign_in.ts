@@ -30,6 +30,9 @@ export const formToSignIn = ({ path }: Exchange, headers: Answer['headers'] = {}
 const target = (given: string | null): string =>
   given !== null && /^\/console(\/[a-z0-9/-]*)?(\?[\w%&=.+-]*)?$/.test(given) ? given : CONSOLE;
 
+/** A browser sends no cookie behind a link of another site (session_cookie.ts), but it does behind a link of this page. */
+const goOn = (to: string) => html`<p><a href="${to}">Already signed in? Go on</a></p>`;
+
 const signInPage = (to: string, problem: string | null, status: number = STATUS.ok): Answer =>
   barePage({
     title: 'Sign in',
@@ -40,6 +43,7 @@ const signInPage = (to: string, problem: string | null, status: number = STATUS.
 <label>Operator’s key <input type="password" name="key" autocomplete="current-password" required="required" autofocus="autofocus"></label>
 <button>Sign in</button>
 </form>
+${problem === null && goOn(to)}
 <p>An operator makes a key with <code>./runledger operator create NAME</code>.</p>`,
   });
 

@@ -1,0 +1,54 @@
+/** How a command waits for what it has submitted. */
+import t, { type Test } from 'tap';
+import { followSubmission } from '../../src/cli/follow_submission.ts';
+import { createClient } from '../../src/client/client.ts';
+import { answering } from '../client/answering.ts';
+
+const ACCEPTED = { status: 202, body: '{"id":"an-id"}' };
+const ENDED = { body: '{"id":"an-id","status":"completed","verdict":"AC"}' };
+const LOST = { status: 401, body: '{"message":"no"}' };
+const STREAM = {
+  type: 'text/event-stream',
+  body: [
+    'id: 1\nevent: started\ndata: {}\n\n',
+    'event: progress\ndata: {"done":1,"of":3}\n\n',
+    'event: progress\ndata: {"done":2,"of":3}\n\n',
+    'id: 2\nevent: completed\ndata: {}\n\n',
+  ].join(''),
+};
+
+async function following(t: Test, answers: Parameters<typeof answering>[1]) {
+  const { origin, seen } = await answering(t, answers);
+  const client = createClient({ server: origin, api_key: 'x', pause: async () => {} });
+  const shown: string[] = [];
+  const onProgress = (done: number, of: number) => shown.push(`${done} of ${of}`);
+  const request = { language: 'python', code: '' };
+  const ended = await followSubmission(client, request, onProgress).catch((error) => error);
+  return { ended, shown, seen };
+}
+
+t.test('the progress of a whole run is one request', async (t) => {
+  const { ended, shown, seen } = await following(t, [ACCEPTED, STREAM, ENDED]);
+  t.match(ended, { verdict: 'AC' });
+  t.same(shown, ['1 of 3', '2 of 3']);
+  t.same(seen, [
+    'POST /api/submit',
+    'GET /api/result/an-id/events',
+    'GET /api/result/an-id?wait=true',
+  ]);
+});
+
+t.test('without a stream it waits for the result all the same', async (t) => {
+  for (const refusal of [LOST, { body: '{}' }, { status: 204, body: '' }]) {
+    const { ended, shown } = await following(t, [ACCEPTED, refusal, ENDED]);
+    t.match(ended, { verdict: 'AC' });
+    t.same(shown, []);
+  }
+});
+
+t.test('an error behind the acceptance names the submission', async (t) => {
+  const { ended } = await following(t, [ACCEPTED, STREAM, LOST]);
+  t.match(ended.message, /^submission an-id was accepted, but no result: no; .*not send it again$/);
+  const rejected = await following(t, LOST);
+  t.equal(rejected.ended.message, 'no');
+});
