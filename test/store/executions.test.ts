@@ -3,20 +3,15 @@ import type { Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import type postgres from 'postgres';
 import t from 'tap';
-<<<<<<< HEAD
-import { listen } from '../../src/db.ts';
+import { connect, createSockets, listen } from '../../src/db.ts';
 import { MOST_SLOTS } from '../../src/domain/launcher_bounds.ts';
 import { VERDICT_NAMES } from '../../src/domain/verdicts.ts';
 import { DELIVERIES_AT_ONCE } from '../../src/queue/web_jobs.ts';
 import { advanceEpoch, registerConsumer } from '../../src/store/consumers.ts';
-import { createTestSets } from '../../src/store/test_sets.ts';
-import { verify } from '../../src/store/verify.ts';
-=======
-import { connect, createSockets, listen } from '../../src/db.ts';
-import { advanceEpoch } from '../../src/store/consumers.ts';
 import { SMALL_ORDERS_BYTES } from '../../src/store/executions.ts';
 import { fetchExecutions } from '../../src/store/jobs.ts';
->>>>>>> locks
+import { createTestSets } from '../../src/store/test_sets.ts';
+import { verify } from '../../src/store/verify.ts';
 import { lockWaits } from '../support/lock_waits.ts';
 import { aSet } from './a_set.ts';
 import { seal } from './seal_now.ts';
@@ -354,7 +349,6 @@ t.test('a release names an attempt, and leaves a later one alone', async (t) => 
   t.same(await release(2), [s.id]);
 });
 
-<<<<<<< HEAD
 t.test('more submissions can end with a release than one NOTIFY can name', async (t) => {
   const w = await world(t);
   await w.tier('free', 0, 0);
@@ -388,7 +382,8 @@ t.test('more submissions can end with a release than one NOTIFY can name', async
   ]);
   while (heard.length < ids.length) await wait(5);
   t.same(heard.sort(), ids.sort(), 'each of them, once');
-=======
+});
+
 const LARGE = Buffer.alloc(SMALL_ORDERS_BYTES + 1, 'x');
 
 t.test('a large order is read after its start, as often as it is asked for', async (t) => {
@@ -465,7 +460,6 @@ t.test('a fetch whose answer nobody reads holds no locks', async (t) => {
   t.ok(job!.started!.large);
   const command = { submission_id: s.id, attempt: 1, large: job!.started!.large! };
   t.equal(await s.mine.executions.order(command), null);
->>>>>>> locks
 });
 
 t.test('removing jobs does not wait for a job that is being fetched', async (t) => {
