@@ -7,6 +7,7 @@
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import type { Config, Role } from '../config.ts';
 import type { Db } from '../db.ts';
+import type { Creates } from '../local/embedded.ts';
 
 export type Command = {
   /** One sentence for `--help`. */
@@ -19,6 +20,8 @@ export type Command = {
   readonly example: string;
   /** It runs until it is stopped, also when nobody reads its output or the disk below that is full. */
   readonly service?: boolean;
+  /** Whether it makes the data of the embedded PostgreSQL where there are none; `never` if absent. */
+  readonly creates?: Creates;
   /** Its exit statuses and their meanings, for `--help`, where they say more than whether it worked. */
   readonly statuses?: readonly (readonly [status: string, meaning: string])[];
   /** The exit status where it could not do its work, or its output was lost; 1 if absent. */
@@ -53,7 +56,7 @@ export type Context = {
   /** Prints a line for a person to stderr. */
   say(line: string): void;
   /**
-   * Connects to DATABASE_URL, or else to the embedded PostgreSQL, which is started for the call if necessary. `unpinned`: with
+   * Connects to DATABASE_URL, or else to the embedded PostgreSQL, which is started for the call if necessary (and made, if the command `creates` it). `unpinned`: with
    * the settings of the role and the server. Tables of another version are refused, but not with `any_schema`.
    */
   database(options?: { role?: Role; unpinned?: boolean; any_schema?: boolean }): Promise<Db>;

@@ -1,11 +1,11 @@
 /** Makes the context of a command: its configuration, its output and its connections. */
 import { mostOf } from '../config/connections.ts';
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
-import { databaseUrl, loadConfig, type Role } from '../config.ts';
+import { type Config, databaseUrl, loadConfig, type Role } from '../config.ts';
 import { connect, type Db } from '../db.ts';
 import { printable, printableText } from '../domain/printable.ts';
 import { Fault } from '../fault.ts';
-import { findOrStartEmbedded, stopUnused } from '../local/embedded.ts';
+import { type Creates, findOrStartEmbedded, stopUnused } from '../local/embedded.ts';
 import { migrate } from '../store/migrate.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
 import { OtherSchema, schemaOf } from '../store/schema_version.ts';
@@ -14,13 +14,20 @@ import { CommandFailed, type Context } from './command.ts';
 type Given = { words: readonly string[]; options: Context['options'] };
 
 /** Everything that the context opens is closed by `close`, in reverse order. */
-export function createContext(given: Given): { context: Context; close(): Promise<void> } {
+export function createContext(
+  given: Given,
+  creates: Creates = 'never',
+): { context: Context; close(): Promise<void> } {
   const opened: (() => Promise<void>)[] = [];
   const say = (line: string) => void process.stderr.write(`${printable(line)}\n`);
   const config = once(() => loadConfig());
   const embedded = once(async () => {
-    const found = await findOrStartEmbedded(config(), { say });
-    if (found.server) opened.push(() => stopUnused(found.server!, found.urls, say));
+    requireNoService(config());
+    const found = await findOrStartEmbedded(config(), { say, creates });
+    if (found.server) {
+      opened.push(() => stopUnused(found.server!, found.urls, say));
+      say(`DATABASE_URL is not set: the database in ${config().state_dir} runs for this command`);
+    }
     return found;
   });
   const address: Context['address'] = async (role = 'owner') => {
@@ -77,6 +84,15 @@ export function createContext(given: Given): { context: Context; close(): Promis
     for (const end of opened.reverse()) await end();
   };
   return { context, close };
+}
+
+/** The processes here use a database, and the embedded one is not it. */
+function requireNoService(config: Config): void {
+  if (config.web_database_url === null && config.worker_database_url === null) return;
+  throw new Fault(
+    'the address of a process is set, and DATABASE_URL is not',
+    "set DATABASE_URL to the owner's address of the same database",
+  );
 }
 
 /** The address, with what is known of a pooler before it. */

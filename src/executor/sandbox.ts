@@ -72,6 +72,9 @@ const LIVED_MS = 1_000;
  */
 const GONE_MS = 30_000;
 
+/** EXIT_NO_ISOLATION in src/sandbox/failure.h. */
+const NO_ISOLATION = 3;
+
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const sandbox = new Sandbox(options);
   try {
@@ -359,7 +362,7 @@ export class Sandbox {
       );
       child.once('close', (code, signal) => {
         const how = said.trim() || `the launcher ended with ${signal ?? code}`;
-        reject(new SandboxFault('launcher_lost', how));
+        reject(new SandboxFault(code === NO_ISOLATION ? 'no_isolation' : 'launcher_lost', how));
         if (this.#child === child) this.#replace(how, Date.now() - startedAt >= LIVED_MS);
       });
     });

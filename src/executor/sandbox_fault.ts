@@ -2,6 +2,8 @@
 
 export type FaultKind =
   | 'launcher_lost'
+  /** The launcher found no isolation on this machine. */
+  | 'no_isolation'
   | 'rejected'
   /** The machine was full, and the kernel killed a program below its limit. */
   | 'out_of_memory'

@@ -3,9 +3,11 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect, type Db } from '../db.ts';
-import { faultLine } from '../fault.ts';
+import { Fault, faultLine } from '../fault.ts';
 import { packagedMajor } from './binaries.ts';
 import {
+  DataMissing,
+  dataMajor,
   requireMajor,
   runningPort,
   type Server,
@@ -13,7 +15,7 @@ import {
   startServer,
 } from './postgres.ts';
 import { createDatabase, createRoles, type RoleUrls, roleUrls } from './roles.ts';
-import { type LocalSecrets, localSecrets } from './secrets.ts';
+import { type LocalSecrets, localSecrets, readLocalSecrets } from './secrets.ts';
 import { finishExchange } from './upgrade_folder.ts';
 
 const DATABASE = 'runledger';
@@ -26,22 +28,46 @@ export type Embedded = {
 
 export type Options = { state_dir: string; postgres_uid: number | null };
 
-/** Who hears of a start, and what ends it. */
-export type Start = Required<Pick<ServerOptions, 'say'>> & Pick<ServerOptions, 'signal'>;
+/** May a start make data where there are none? `first`: if the state directory never had any. */
+export type Creates = 'never' | 'first' | 'always';
+
+/** Who hears of a start, what ends it, and whether it makes data. */
+export type Start = Required<Pick<ServerOptions, 'say'>> &
+  Pick<ServerOptions, 'signal'> & { creates: Creates };
 
 /** Throws AlreadyRunning if a server runs on the same data. */
 export async function startEmbedded(
   options: Options,
-  start: Start,
+  { creates, say, signal }: Start,
 ): Promise<Embedded & { server: Server }> {
-  const secrets = await localSecrets(resolve(options.state_dir));
   await finishExchange(dataDir(options));
-  const given = { ...serverOptions(options, secrets, await lastPort(options)), ...start };
+  const port = await lastPort(options);
+  if ((await dataMajor(dataDir(options))) === null) {
+    // Not a folder that this user may not read.
+    await readLocalSecrets(resolve(options.state_dir));
+    requireCreation(options, creates, port);
+  }
+  const secrets = await localSecrets(resolve(options.state_dir));
+  const given = { ...serverOptions(options, secrets, port), say, ...(signal && { signal }) };
   const started = await startWithRoles(given, secrets);
   await keepPort(options, started.server.port).catch((error) =>
-    start.say(`the next start may take another port for PostgreSQL: ${faultLine(error)}`),
+    say(`the next start may take another port for PostgreSQL: ${faultLine(error)}`),
   );
   return started;
+}
+
+/**
+ * A port was stored after a start on data. If they are gone, they may be on a disk that is not mounted: a second log would begin
+ * under the same name and key.
+ */
+function requireCreation(options: Options, creates: Creates, last_port: number | null): void {
+  if (creates === 'always') return;
+  if (last_port !== null) throw new DataMissing(dataDir(options));
+  if (creates === 'first') return;
+  throw new Fault(
+    `there is no database: DATABASE_URL is not set, and ${dataDir(options)} has no data`,
+    'set DATABASE_URL to the database of the service, or start a service of this folder with `./runledger serve`',
+  );
 }
 
 /** A server with the roles and the database; on data of its own while an upgrade makes new ones. */
@@ -147,7 +173,13 @@ export async function keepEmbedded(options: Options, start: Start): Promise<Kept
   const secrets = await localSecrets(resolve(options.state_dir));
   const stopping = new AbortController();
   const { signal } = stopping;
-  const again = { ...serverOptions(options, secrets, first.port), again: true, say, signal };
+  const again = {
+    ...serverOptions(options, secrets, first.port),
+    creates: false,
+    same_port: true,
+    say,
+    signal,
+  };
   let server: Server | null = first;
 
   const restart = async (): Promise<Server | null> => {

@@ -69,8 +69,10 @@ export type ServerOptions = {
   settings: Record<string, string>;
   /** False only for data that may be lost. */
   durable: boolean;
-  /** It ran before: on this data, which is not created again, and on this port, which its clients know. */
-  again?: boolean;
+  /** False: data that are missing are an error. By default they are made. */
+  creates?: boolean;
+  /** Its clients know the port: no other is used if it is taken. */
+  same_port?: boolean;
   /** Gets a line every 10 s while it recovers. */
   say?: (line: string) => void;
   /** Ends a start: the server is stopped, and the start throws the signal's reason. */
@@ -105,6 +107,16 @@ class OtherMajor extends Fault {
       data < programs
         ? 'upgrade them with `./runledger upgrade-database`, which keeps the old data'
         : 'use a version of Runledger that has the newer one',
+    );
+  }
+}
+
+/** Data were here, or a part of them is. New data in their place would be a second log under the same name and key. */
+export class DataMissing extends Fault {
+  constructor(data_dir: string) {
+    super(
+      `PostgreSQL cannot start: its data is not in ${data_dir}, or not all of it`,
+      'mount what is missing, or move that folder away and restore a backup; for a new log, set RUNLEDGER_STATE_DIR to another folder',
     );
   }
 }
@@ -244,11 +256,7 @@ async function makeData(
 ): Promise<void> {
   if (await stat(join(data_dir, 'PG_VERSION')).catch(() => null)) return;
   const files = await readdir(data_dir).catch(() => []);
-  if (options.again || files.length > 0)
-    throw new Fault(
-      `PostgreSQL cannot start: its data is not in ${data_dir}, or not all of it`,
-      'mount what is missing, or restore a backup; to begin with an empty database, move the folder away',
-    );
+  if (options.creates === false || files.length > 0) throw new DataMissing(data_dir);
   const making = `${data_dir}.${process.pid}.${randomBytes(4).toString('hex')}`;
   await mkdir(dirname(data_dir), { recursive: true, mode: 0o700 });
   await mkdir(making, { mode: 0o700 });
@@ -390,14 +398,14 @@ export async function runningPort(data_dir: string): Promise<number | null> {
   return Number((await statusLines(resolve(data_dir)))[3]) || null;
 }
 
-async function freePort({ port: preferred, again }: ServerOptions): Promise<number> {
+async function freePort({ port: preferred, same_port }: ServerOptions): Promise<number> {
   const server = createServer();
   const listen = async (port: number) => {
     server.listen(port, '127.0.0.1');
     await once(server, 'listening');
   };
   await listen(preferred ?? 0).catch(() => {
-    if (!again) return listen(0);
+    if (!same_port) return listen(0);
     const message = `PostgreSQL cannot start: another process uses its port, ${preferred}`;
     throw new Fault(message, 'end that process, or start serve again, which takes another port');
   });

@@ -8,7 +8,13 @@ import { type FetchContent, openContentCache } from '../executor/content_cache.t
 import { createExecutor } from '../executor/executor.ts';
 import { BUILD_REMEDY, notBuilt } from '../executor/probe.ts';
 import { profilesFor, sharedIn } from '../executor/profiles.ts';
-import { openSandbox, type Sandbox, type SandboxOptions } from '../executor/sandbox.ts';
+import {
+  openSandbox,
+  type Sandbox,
+  SandboxFault,
+  type SandboxOptions,
+} from '../executor/sandbox.ts';
+import { Fault } from '../fault.ts';
 import { BY_NAME } from '../languages/common/registry.ts';
 import { findToolchains, switchReader, type Toolchains } from '../languages/common/toolchains.ts';
 import type { Log } from '../log.ts';
@@ -93,12 +99,19 @@ const noContents: FetchContent = ({ sha256 }) => {
   throw new Error(`this process has no source of the content ${sha256}`);
 };
 
-/** The toolchains of this machine for the enabled languages. Throws if it has none. */
+/** The toolchains of this machine for the enabled languages. Throws CannotRun if it has none. */
 async function toolchainsOf(config: Config): Promise<Toolchains> {
   const languages = config.languages.map((name) => BY_NAME.get(name)!);
   const switches = languageSwitches(config);
-  const { toolchains } = await findToolchains({ languages, switches });
+  const { toolchains, passed_over } = await findToolchains({ languages, switches });
   if (toolchains.size > 0) return toolchains;
+  const [first] = passed_over;
+  // It may have been short of processes or memory when it was asked.
+  if (first)
+    throw new Fault(
+      `no toolchain of ${config.languages.join(', ')} answers: ${first.candidate}: ${first.why}`,
+      '`./runledger doctor --only machine` says which works now, and what to do',
+    );
   const packages = languages
     .flatMap((language) => language.packages)
     .filter(({ optional }) => !optional);
@@ -126,6 +139,8 @@ async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   } catch (error) {
     const { message } = error as Error;
     const remedy = '`./runledger doctor` shows what this machine can isolate, and how to fix it';
-    throw new CannotRun(message, remedy, { cause: error });
+    // Anything else may pass, such as a shortage of processes.
+    const is_final = error instanceof SandboxFault && error.kind === 'no_isolation';
+    throw new (is_final ? CannotRun : Fault)(message, remedy, { cause: error });
   }
 }

@@ -68,7 +68,7 @@ export async function serve(say: Print, answer: Print): Promise<number> {
     embedded = config.database_url
       ? null
       : await timed(say, `PostgreSQL in ${config.state_dir}`, () =>
-          keepEmbedded(config, { say, signal }),
+          keepEmbedded(config, { say, signal, creates: 'first' }),
         );
     const url = config.database_url ?? embedded!.urls.owner;
     await timed(say, 'schema', () => unlessStopped(migrate(databaseAddress(config, url))));

@@ -145,7 +145,7 @@ async function startOld(
   const deadline = performance.now() + LEFTOVERS_TIMEOUT_MS;
   for (let said = false; ; ) {
     try {
-      return await startServer({ ...given, settings, again: true, say });
+      return await startServer({ ...given, settings, creates: false, say });
     } catch (error) {
       if (!(error instanceof AlreadyRunning && patient) || performance.now() > deadline)
         throw error;

@@ -66,7 +66,10 @@ t.test('tables of an older version are named, and stay as they are', async (t) =
 
 t.test('an embedded database of an older version is changed by `migrate` alone', async (t) => {
   const state_dir = join(folder, 'state');
-  const started = await startEmbedded({ state_dir, postgres_uid: null }, { say() {} });
+  const started = await startEmbedded(
+    { state_dir, postgres_uid: null },
+    { say() {}, creates: 'first' },
+  );
   t.teardown(() => started.server.stop());
   await makeOlder(started.urls.owner);
   const before = await tablesIn(started.urls.owner);
@@ -74,7 +77,10 @@ t.test('an embedded database of an older version is changed by `migrate` alone',
   const env = { RUNLEDGER_STATE_DIR: state_dir };
   t.match(await runledger(['keys', 'list'], env), REFUSED);
   t.match(await runledger(['backup', join(folder, 'embedded.backup')], env), { status: 0 });
-  const again = await startEmbedded({ state_dir, postgres_uid: null }, { say() {} });
+  const again = await startEmbedded(
+    { state_dir, postgres_uid: null },
+    { say() {}, creates: 'first' },
+  );
   t.teardown(() => again.server.stop());
   t.equal(await tablesIn(again.urls.owner), before);
   await again.server.stop();

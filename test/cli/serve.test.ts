@@ -180,9 +180,23 @@ t.test(
 );
 
 t.test('a command starts the database for its own call, and stops it', async (t) => {
-  const env = environment(await stateDir(t));
-  const created = await runledger(['keys', 'create', '--account', 'early'], env);
+  const state_dir = await stateDir(t);
+  const env = environment(state_dir);
+  const early = ['keys', 'create', '--account', 'early'];
+  t.match(await runledger(early, env), {
+    ...{ status: 1, stdout: '' },
+    stderr: /^there is no database: DATABASE_URL is not set, and .* has no data: set DATABASE_URL /,
+  });
+  t.notOk(existsSync(state_dir), 'a command makes no database that nobody uses');
+  const of_web = { ...env, RUNLEDGER_WEB_DATABASE_URL: 'postgres://web@127.0.0.1:1/none' };
+  t.match(await runledger(['migrate'], of_web), {
+    status: 1,
+    stderr: /^the address of a process is set, and DATABASE_URL is not: set DATABASE_URL to the /,
+  });
+  t.equal((await runledger(['migrate'], env)).status, 0);
+  const created = await runledger(early, env);
   t.equal(created.status, 0, created.stderr);
+  t.match(created.stderr, `DATABASE_URL is not set: the database in ${state_dir} runs for this`);
   const listed = await runledger(['keys', 'list', '--json'], env);
   t.match(JSON.parse(listed.stdout), [{ account: 'early' }]);
 
@@ -204,7 +218,10 @@ t.test('a command starts the database for its own call, and stops it', async (t)
     t.match(await well(['verify', '--offline', '--policy', policy!], there), /proven up to leaf/);
     t.match(await well(['keys', 'list'], there), /early/);
     const again = await runledger(['restore', backup!], there);
-    t.match(again, { status: 1, stderr: /^the database is not empty, .*: name an empty database/ });
+    t.match(again, {
+      status: 1,
+      stderr: /^the database is not empty, .*: name an empty database/m,
+    });
   });
 });
 

@@ -146,7 +146,7 @@ async function requireUpgraded(t: Test, state_dir: string, kept: string): Promis
   t.equal(majorIn(state_dir), NEW);
   const args = ['--offline', '--policy', policy, '--checkpoint', checkpoint];
   t.match(await well(state_dir, 'verify', ...args), /proven up to leaf/);
-  const { urls, server } = await startEmbedded(options(state_dir), { say() {} });
+  const { urls, server } = await startEmbedded(options(state_dir), { say() {}, creates: 'first' });
   const generations = 'runledger.generations';
   const { [generations]: new_generations, ...rest } = await asked(urls.owner, contents);
   const { [generations]: old_generations, ...before } = old_contents;

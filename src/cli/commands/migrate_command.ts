@@ -19,6 +19,7 @@ export const command: Command = {
     },
     json: JSON_OPTION,
   },
+  creates: 'first',
   example: 'migrate',
   async run(context) {
     const wait_ms = durationMs(optionText(context, 'wait'));

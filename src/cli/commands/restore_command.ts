@@ -5,6 +5,7 @@ export const command: Command = {
   summary: 'restore a backup into an empty database: that of DATABASE_URL, or a new embedded one',
   words: [{ name: 'FILE', help: 'what `./runledger backup` has written' }],
   options: { json: JSON_OPTION },
+  creates: 'always',
   example: 'restore runledger.backup',
   async run(context) {
     const [file = ''] = context.words;

@@ -9,12 +9,13 @@ import { join } from 'node:path';
 import { type Config, languageSwitches } from '../../config.ts';
 import { BUILD_REMEDY, notBuilt, probeIsolation } from '../../executor/probe.ts';
 import type { Isolation } from '../../executor/sandbox_options.ts';
+import { Fault } from '../../fault.ts';
 import type { ExecutionOutcome } from '../../judging/execution.ts';
 import { BY_NAME } from '../../languages/common/registry.ts';
 import { createLog } from '../../log.ts';
 import { openExecutor } from '../../processes/open_executor.ts';
 import { runsOwnCodeOnly } from '../../processes/own_code.ts';
-import { CannotRun, launcherOf } from '../../processes/process.ts';
+import { launcherOf } from '../../processes/process.ts';
 import { slotsOf } from '../../processes/slots_of.ts';
 import type { Executor } from '../../queue/worker.ts';
 import { type Check, type Finding, fail, ok, warn } from './finding.ts';
@@ -99,7 +100,7 @@ async function tryPrograms(config: Config, kind: Config['isolation']): Promise<F
       await executor.close();
     }
   } catch (error) {
-    if (!(error instanceof CannotRun)) throw error;
+    if (!(error instanceof Fault)) throw error;
     return [fail('first program', error.message, error.remedy)];
   } finally {
     await rm(state_dir, { recursive: true, force: true });
