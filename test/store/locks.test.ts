@@ -142,7 +142,7 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
         where status in ('pending', 'running') order by random() limit 1`;
       for (const { id } of rows) await w.cancel(String(id));
     },
-    retire: async (db) => {
+    retire_fetched: async (db) => {
       const { id } = await w.consumer();
       await db`select from runledger.fetch_executions(${id}, 1, '{execute_python}', 2)`;
       await db`select runledger.retire_consumer(${id}, 'worker_died', '{}')`;
