@@ -98,11 +98,11 @@ export const handOverMutants: readonly Mutant[] = [
       'if (!isRejected(error) || gone.aborted) throw error;',
       'throw error;',
     ],
-    ['a rejected result says nothing of the sandbox', 'error instanceof ResultRejected', 'false'],
+    ['a rejected result says nothing of the sandbox', 'error instanceof Rejected', 'false'],
     [
       'what fails while it runs is no rejected result',
-      'error instanceof ResultRejected',
-      'error instanceof ResultRejected || isRejected(error)',
+      'error instanceof Rejected',
+      'error instanceof Rejected || isRejected(error)',
     ],
   ),
   ...inFile(

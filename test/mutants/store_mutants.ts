@@ -169,8 +169,8 @@ export const storeMutants: readonly Mutant[] = [
     ],
     [
       'a start that is asked again answers the same',
-      'from unnest(taken || resumed) s\n',
-      'from unnest(taken) s\n',
+      'from orders_in(taken || resumed,',
+      'from orders_in(taken,',
     ],
   ),
   ...inFile(
