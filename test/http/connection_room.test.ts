@@ -25,6 +25,7 @@ async function served(t: Test, makeServer: (handle: RequestListener) => Server, 
     room.began(exchange);
     res.once('close', () => room.ended(exchange));
     if (req.url!.includes('known')) exchange.caller = CALLER;
+    if (req.url!.includes('found')) exchange.has_known_key = true;
     begun.push(req.url!);
     if (!req.url!.includes('hold')) respond(exchange, { status: 200, body: {} }, {});
   });
@@ -106,3 +107,18 @@ for (const [kind, makeServer] of [
     t.match(text, /^runledger_http_connections_closed_total\{reason="crowded"\} 3$/m);
     t.match(text, /^runledger_http_connections_closed_total\{reason="full"\} 1$/m);
   });
+
+t.test(
+  'who is turned away makes room for the next, and a body of a known key goes on',
+  async (t) => {
+    const { clock, open, enter } = await served(t, createServer, false);
+    await enter('sends its body', '/found/hold');
+    for (const name of ['second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth'])
+      await enter(name, `/${name}/hold`);
+    clock.ms += LONG_MS;
+    await enter('turned away');
+    await until(() => open.length === 7);
+    t.same(open[0], 'sends its body');
+    t.notOk(open.includes('second'));
+  },
+);

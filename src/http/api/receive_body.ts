@@ -115,7 +115,6 @@ function placesOf(web: Web, exchange: Exchange, digest: Uint8Array) {
   const { reading, storing } = web.large_bodies;
   const owner = Buffer.from(digest).toString('latin1');
   const taken: Inside[] = [];
-  let isKnown = false;
   let isRead = false;
   let left = false;
   const enter = async (
@@ -131,8 +130,8 @@ function placesOf(web: Web, exchange: Exchange, digest: Uint8Array) {
     return !isRead;
   };
   const mayRead = async (): Promise<Admitted> => {
-    isKnown ||= await web.known_keys.knows(digest);
-    return isKnown ? 'inside' : 'unauthorized';
+    exchange.has_known_key ||= await web.known_keys.knows(digest);
+    return exchange.has_known_key ? 'inside' : 'unauthorized';
   };
   return {
     mayRead,

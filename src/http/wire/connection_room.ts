@@ -1,7 +1,8 @@
 /**
  * Room for connections. Anybody can open one, and a process takes a bounded number. So when most of the room is taken, it is
  * kept for callers with a known key: the answers to others end their connections, and each new connection closes the one that
- * has shown no known key for longest. An honest caller has its answer, with a known key, long before that.
+ * has shown no known key for longest. An honest caller has its answer long before that, or its key was found before its body was
+ * read (receive_body.ts).
  */
 import type { Server, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -67,7 +68,11 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
   }
 
   server.maxConnections = most;
-  server.on('drop', () => noteClosed('full'));
+  server.on('drop', () => {
+    noteClosed('full');
+    // The next finds a place, even if nobody leaves by himself.
+    makeRoom();
+  });
   server.on('connection', (socket: Socket) => {
     const stranger: Stranger = { socket, since_ms: now_ms(), open: new Set() };
     const name = addressOf(socket);
@@ -105,7 +110,8 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
   };
 }
 
-const isKnown = ({ open }: Stranger) => [...open].some(({ caller }) => caller !== null);
+const isKnown = ({ open }: Stranger) =>
+  [...open].some(({ caller, has_known_key }) => caller !== null || has_known_key);
 
 const addressOf = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`;
 

@@ -20,6 +20,8 @@ export type Exchange = {
   route: string;
   params: Record<string, string>;
   caller: Caller | null;
+  /** Its key was found, though no caller is known before its body has come. */
+  has_known_key: boolean;
   /** SHA-256 of the presented key, valid or not; null: none, or none that is well formed. */
   presented: Uint8Array | null;
   submission_id: string | null;
@@ -55,6 +57,7 @@ export function openExchange(
     route: '',
     params: {},
     caller: null,
+    has_known_key: false,
     presented: null,
     submission_id: null,
     cause: null,
