@@ -13,6 +13,7 @@
 
 #include "array.h"
 #include "cgroup.h"
+#include "failure.h"
 #include "kernel_files.h"
 #include "options.h"
 #include "private_mounts.h"
@@ -39,6 +40,9 @@ static const char *const NEWGIDMAP = "/usr/bin/newgidmap";
 static enum isolation kind;
 static unsigned range; /* this launcher's */
 
+/* A shortage in it may pass, so it does not count as missing isolation. */
+static const char PROBE[] = "fork a probe of the isolation";
+
 static unsigned long first_subordinate(const char *path);
 static unsigned long own_subordinate(const char *path, unsigned slot);
 static bool map_by_helper(const char *helper, pid_t pid, unsigned own, unsigned long outside);
@@ -51,29 +55,30 @@ static int outcome_of(pid_t child);
  * The claim is a message queue. Before Linux 5.14 the kernel counts a user's queues over the whole machine, and since then over
  * each user namespace. The ids of two user namespaces are counted separately, so there they may be the same.
  */
-bool identity_claim(enum isolation of_kind, unsigned instance, unsigned uid_base, char *why, size_t size) {
+void identity_claim(enum isolation of_kind, unsigned instance, unsigned uid_base) {
   kind = of_kind;
   range = instance;
   if (kind == ISOLATION_RLIMITS) uid_base = degraded_base(uid_base);
   /* An ordinary user's slots have user namespaces of their own. */
-  if (kind == ISOLATION_V2_USER || !uid_base) return true;
+  if (kind == ISOLATION_V2_USER || !uid_base) return;
   const unsigned first = kind == ISOLATION_RLIMITS ? MAX_INSTANCES : 0;
   queues_open();
   for (unsigned i = 0; i < MAX_INSTANCES; i++) {
     range = first + (instance + i) % MAX_INSTANCES;
-    if (queue_hold(uid_base + CLAIMS + range) >= 0) return true;
+    if (queue_hold(uid_base + CLAIMS + range) >= 0) return;
     if (errno != EMFILE) break;
   }
   range = first + instance;
-  /* Then only control groups keep launchers apart. Degraded isolation is weaker, but starts anywhere. */
-  if (errno == ENOSYS || (kind == ISOLATION_RLIMITS && errno != EMFILE)) return true;
+  /*
+   * Where the machine denies queues, only control groups keep launchers apart. Degraded isolation is weaker, but starts
+   * anywhere. What is left may pass, so it does not count as missing isolation.
+   */
+  if (errno == ENOSYS || errno == EPERM || errno == EACCES || (kind == ISOLATION_RLIMITS && errno != EMFILE)) return;
   if (errno == EMFILE)
-    snprintf(why, size, "the user ids from %u on are in use by %d other launchers on this machine: run fewer workers on it",
-             uid_base, MAX_INSTANCES);
-  else
-    snprintf(why, size, "no message queue can be made (%s), by which launchers share out the user ids of this machine: "
-             "raise fs.mqueue.queues_max", strerror(errno));
-  return false;
+    fail("share out the user ids from %u on, which %d other launchers on this machine use: run fewer workers on it", uid_base,
+         MAX_INSTANCES);
+  fail("make a message queue, by which launchers share out the user ids of this machine%s",
+       errno == ENOSPC ? " (raise fs.mqueue.queues_max)" : "");
 }
 
 void identity_choose(struct identity *identity, unsigned slot, unsigned slots, unsigned uid_base) {
@@ -161,14 +166,17 @@ static bool map_by_helper(const char *helper, pid_t pid, unsigned own, unsigned 
 
 static int outcome_of(pid_t child) {
   int status = 0;
-  if (child > 0) waitpid(child, &status, 0);
-  return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EPERM;
+  waitpid(child, &status, 0);
+  const int error = WIFEXITED(status) ? WEXITSTATUS(status) : EPERM;
+  errno = error;
+  if (*no_room(error)) fail("%sprobe the isolation", no_room(error));
+  return error;
 }
 
 static int become(unsigned id) { return syscall(SYS_setgroups, 0, NULL) || setresgid(id, id, id) || setresuid(id, id, id) ? errno : 0; }
 
 static bool can_become(unsigned id) {
-  pid_t child = fork();
+  pid_t child = must_fork(fork(), PROBE);
   if (child == 0) _exit(become(id));
   return outcome_of(child) == 0;
 }
@@ -186,7 +194,7 @@ static unsigned degraded_base(unsigned uid_base) {
 bool other_id_usable(unsigned uid_base) { return degraded_base(uid_base) != 0; }
 
 bool root_usable(unsigned uid_base, char *why, size_t size) {
-  pid_t child = fork();
+  pid_t child = must_fork(fork(), PROBE);
   if (child == 0) {
     if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC)) _exit(errno);
     _exit(make_mounts_private());
@@ -203,7 +211,7 @@ bool root_usable(unsigned uid_base, char *why, size_t size) {
 
 bool userns_usable(char *why, size_t size) {
   char text[32];
-  pid_t child = fork();
+  pid_t child = must_fork(fork(), PROBE);
   if (child == 0) _exit(unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) ? errno : 0);
   int error = outcome_of(child);
   if (!error) return true;

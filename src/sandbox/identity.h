@@ -26,9 +26,9 @@ struct identity {
 /*
  * Takes a range of ids that no other launcher on this machine has, until this process ends. Control groups do not suffice for
  * this: launchers in different containers or units see different ones, and each has the first instance there. `instance`: the
- * range that is tried first. false: `why` says what is missing.
+ * range that is tried first. Where all ranges are taken, the launcher ends.
  */
-bool identity_claim(enum isolation kind, unsigned instance, unsigned uid_base, char *why, size_t size);
+void identity_claim(enum isolation kind, unsigned instance, unsigned uid_base);
 
 /* `slots`: how many there are. */
 void identity_choose(struct identity *identity, unsigned slot, unsigned slots, unsigned uid_base);

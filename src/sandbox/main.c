@@ -171,8 +171,8 @@ static void find_isolation(void) {
     else memcpy(missing, why, sizeof missing);
     found = degraded_usable(options.uid_base, why, sizeof why) && groups_find(ISOLATION_RLIMITS, why, sizeof why);
   }
-  if (found && groups_claim(why, sizeof why) &&
-      identity_claim(groups_kind(), groups_instance(), options.uid_base, why, sizeof why)) {
+  if (found && groups_claim(why, sizeof why)) {
+    identity_claim(groups_kind(), groups_instance(), options.uid_base);
     if (!groups_limit_cpu(options.slots, options.cpu_reserve, why, sizeof why)) memcpy(missing, why, sizeof missing);
     return;
   }
