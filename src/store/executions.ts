@@ -64,7 +64,7 @@ export type Executions = LiveOutput & {
  * What comes along with the starts of one statement. So much, in hex, fits the buffers between the server and this process, even if
  * it does not read: the server then commits and gives back its locks.
  */
-export const SMALL_ORDERS_BYTES = 32 * 1024;
+export const SMALL_ORDERS_BYTES = 72 * 1024;
 
 const BATCH_ITEMS = 64;
 const BATCH_BYTES = 8 * 1024 * 1024;
