@@ -123,8 +123,8 @@ export const httpMutants: readonly Mutant[] = [
     WEIGHT,
     [
       'the body of an unknown key is not read',
-      'isKnown ||= await web.known_keys.knows(digest);',
-      'isKnown = true;',
+      'exchange.has_known_key ||= await web.known_keys.knows(digest);',
+      'exchange.has_known_key = true;',
     ],
     ['a client that does not go on makes room', 'hold_ms: 1_000', 'hold_ms: 100_000'],
     ['a place is left', 'for (const { leave } of places) leave(is_done);', ''],

@@ -61,7 +61,7 @@ const NEED_NO_INDEX: readonly string[] = [
   'followed_of: w.until',
   'forget_arrived: c.arrived_at',
   'forget_output: o.shown_at',
-  'forget_output: w.until',
+  'forget_output: o.until',
   'forget_payloads: e.at',
   'list_submissions: s.created_at',
   'purge_due: ended_before',

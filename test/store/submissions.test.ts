@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import { fetchExecutions } from '../../src/store/jobs.ts';
 import { createSubmissions, type SubmitOutcome } from '../../src/store/submissions.ts';
 import { eventually, until } from '../support/eventually.ts';
 import { lockWaits } from '../support/lock_waits.ts';
@@ -393,10 +394,14 @@ t.test("a new key's job is next, not behind the jobs of another key", async (t) 
   const first = idOf(await submit({ secret_digest: calm.digest, submission: submission() }));
   t.same((await jobs()).find(({ id }) => id === first)?.priority, 1, 'level with the first');
 
-  const { executions } = await w.consumer();
+  const { id: consumer_id, executions } = await w.consumer();
   const rounds = await jobs();
-  for (const { id, priority } of rounds.slice(0, 3))
-    await executions.start({ submission_id: id, job_id: '1', priority });
+  await fetchExecutions(w.worker, {
+    consumer_id,
+    epoch: 1,
+    tasks: ['execute_python'],
+    at_most: 3,
+  });
   const late = await w.key({ tier: 'five' });
   const newest = idOf(await submit({ secret_digest: late.digest, submission: submission() }));
   const reached = Math.max(...rounds.slice(0, 3).map(({ priority }) => priority));
@@ -428,10 +433,14 @@ t.test(
       idOf(await submit({ secret_digest: one.digest, submission: submission() }));
     const gated: string[] = [];
     for (let n = 0; n < 4; n++) gated.push(await submitOne(key));
-    let last = '';
-    for (let n = 0; n < 30; n++) last = await submitOne(busy);
-    const { executions } = await w.consumer();
-    await executions.start({ submission_id: last, job_id: '1', priority: 30 });
+    for (let n = 0; n < 30; n++) await submitOne(busy);
+    const { id: consumer_id } = await w.consumer();
+    await fetchExecutions(w.worker, {
+      consumer_id,
+      epoch: 1,
+      tasks: ['execute_python'],
+      at_most: 31,
+    });
     await w.tier('one', 0, 4);
     const jobs = await w.db`
     select priority from graphile_worker._private_jobs
