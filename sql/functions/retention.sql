@@ -212,13 +212,15 @@ as $$
   where i.inhparent = 'runledger.events'::regclass and c.relname ~ '^events_\d{4}_\d{2}$' order by 1
 $$;
 
--- Refuses what the caller says of a month's events if it is not so: web makes it up from what it reads, and what the log says is
--- there for ever. Events that are sealed do not change, so this needs no lock; and a transaction that has written nothing yet does
--- not hold up sealing, however long it reads.
+-- Refuses what the caller says of a month's events before a place in the feed, if it is not so: web makes it up from what it
+-- reads, and what the log says stays for ever. Events that are sealed do not change, so this needs no lock; and a transaction that
+-- has written nothing yet does not hold up sealing, however long it reads.
 --
 -- The sketches are believed. So are the hash and the indexes of a month with more than two million events: all its hashes must be
 -- in memory at once.
-create or replace function runledger.refuse_contents(month text, facts jsonb, firsts bigint[], counts bigint[]) returns void
+create or replace function runledger.refuse_contents(
+  month text, facts jsonb, firsts bigint[], counts bigint[], to_generation smallint, to_xid xid8
+) returns void
 language plpgsql stable set search_path = runledger, pg_temp set timezone = 'UTC'
 as $$
 declare
@@ -244,7 +246,8 @@ begin
   if (facts ->> 'events')::bigint <> coalesce((select sum(c) from unnest(counts) c), 0) then
     raise exception '% cannot be detached: its events are not all in the tree', month using errcode = 'RL409';
   end if;
-  execute format('select count(*) from only %I', 'events_' || month) into n;
+  execute format('select count(*) from only %I e where (e.generation, e.xid) < ($1, $2)', 'events_' || month)
+    into n using to_generation, to_xid;
   if (facts ->> 'events')::bigint <> n then
     raise exception '% cannot be detached: it has % events, and % were counted: try again', month, n, facts ->> 'events' using errcode = 'RL409';
   end if;
@@ -255,18 +258,18 @@ begin
     where (g.first >= g.before and g.count > 0
       and g.first + g.count <= (select c.size from checkpoints c order by c.number desc limit 1)) is not true
       or exists (select from log_gaps o where o.first < g.first + g.count and g.first < o.first + o.count)
-  ) or (n <= 2097152 and facts ->> 'leaves_sha256' <> any (array[leaves_sha256_of(low, high), leaves_sha256_at(firsts, counts)])) then
+  ) or (n <= 2097152 and facts ->> 'leaves_sha256' <> any (array[leaves_sha256_of(low, high, to_generation, to_xid), leaves_sha256_at(firsts, counts)])) then
     raise exception '% cannot be detached: its events are not the leaves that are named: run ./runledger verify', month using errcode = 'RL409';
   end if;
 end
 $$;
 
--- The SHA-256 over the leaves of the events of these streams, in the order of the feed.
-create or replace function runledger.leaves_sha256_of(low uuid, high uuid) returns text
+-- The SHA-256 over the leaves of the events of these streams before a place in the feed, in its order.
+create or replace function runledger.leaves_sha256_of(low uuid, high uuid, to_generation smallint, to_xid xid8) returns text
 language sql stable set search_path = runledger, pg_temp
 as $$
   select encode(sha256(coalesce(string_agg(decode(l.leaf, 'hex'), ''::bytea order by l.generation, l.xid, l.seq), '')), 'hex')
-  from audit_leaves l where l.stream >= low and l.stream < high
+  from audit_leaves l where l.stream >= low and l.stream < high and (l.generation, l.xid) < (to_generation, to_xid)
 $$;
 
 -- The same over the leaves in these runs of the tree.
@@ -279,6 +282,16 @@ as $$
   join log_tiles t on t.level = 0 and t.index >= g.first / 256 and t.index <= (g.first + g.count - 1) / 256
   cross join lateral (
     select greatest(g.first - t.index * 256, 0)::integer as from_leaf, least(g.first + g.count - t.index * 256, 256)::integer as to_leaf) x
+$$;
+
+create or replace function runledger.lock_for_detaching() returns void
+language plpgsql set search_path = runledger, pg_temp
+as $$
+begin
+  -- No verify runs while tables are moved. First, so that nobody waits for a call that waits for verify.
+  lock table log_gaps in exclusive mode;
+  lock table submissions, deliveries, events, payloads in access exclusive mode;
+end
 $$;
 
 -- Takes a month out of the log: its partitions move to the schema runledger_detached as they are, to be dumped or dropped.
@@ -310,15 +323,21 @@ begin
   if reason is not null then
     raise exception '% cannot be detached: %', month, reason using errcode = 'RL409';
   end if;
-  select c.generation, c.to_xid into sealed from checkpoints c order by c.number desc limit 1;
-  perform refuse_contents(month, facts, firsts, counts);
+  -- What follows reads the whole month. Where the locks cannot be had, it would read it for nothing, and again at each try.
+  begin
+    perform lock_for_detaching();
+    raise exception 'the locks are free' using errcode = 'RL000';
+  exception when sqlstate 'RL000' then
+    -- They are given back.
+  end;
+  select c.generation, c.to_xid into sealed from (
+    select number, generation, to_xid from checkpoints union all select 0, 0::smallint, '0'::xid8) c order by c.number desc limit 1;
+  perform refuse_contents(month, facts, firsts, counts, sealed.generation, sealed.to_xid);
   -- Before the locks, because it reads the whole table. Nothing is added to a month that is over.
   delete from idempotency i where i.submission_id >= low and i.submission_id < high;
-  -- No verify runs while tables are moved. First, so that nobody waits for a call that waits for verify.
-  lock table log_gaps in exclusive mode;
-  lock table submissions, deliveries, events, payloads in access exclusive mode;
+  perform lock_for_detaching();
   execute format('select exists (select from %I e where (e.generation, e.xid) >= ($1, $2))', 'events_' || month)
-    into appended using coalesce(sealed.generation, 0::smallint), coalesce(sealed.to_xid, '0'::xid8);
+    into appended using sealed.generation, sealed.to_xid;
   if appended then
     raise exception '% cannot be detached: events were appended to it since they were counted', month using errcode = 'RL409';
   end if;

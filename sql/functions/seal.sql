@@ -85,9 +85,9 @@ $$;
 
 -- Stores a checkpoint, the tiles that grew, and the sketch. Of two processes that seal at once the second gets RL409.
 --
--- Only the holder of the key can make the note. But whoever may call this could end sealing with the rest of the row, and the
--- rows stay: so a checkpoint neither ends at a place that is still to come nor goes back, and covers the leaves that there are.
--- The longest note has the name of the log, numbers and a few signatures; a repair keeps it in an event.
+-- Only the holder of the key can make the note. But any caller could end sealing with the rest of the row, because rows stay. So
+-- a checkpoint neither ends at a place that is still to come nor goes back, and it covers the leaves that there are. The longest
+-- note has the name of the log, numbers and a few signatures; a repair keeps it in an event.
 create or replace function runledger.put_checkpoint(
   checkpoint jsonb, root bytea, tiles jsonb, hashes bytea, sketch bytea, sketch_signature bytea
 ) returns void

@@ -65,7 +65,7 @@ as $$
 begin
   -- No set is created while its contents might be deleted here.
   perform lock_test_sets();
-  -- Without waiting: who holds one of these rows may want another one.
+  -- Without waiting: a transaction that holds one of these rows may want another one.
   delete from progress p where p.submission_id in (
     select o.submission_id from progress o
     where not exists (select from leases l where l.submission_id = o.submission_id and l.attempt = o.attempt)

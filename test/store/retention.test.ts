@@ -307,16 +307,57 @@ t.test('a month whose table has events of another month is not detached', async 
   });
 });
 
-t.test('an event that commits while a month is read stays in the log', async (t) => {
+/** Appends to the stream of a submission that has ended. */
+const refuse = (db: Db, id: string) => db`
+  select runledger.append_to_submissions(array[x], '{execution.refused}', runledger.clock(), array[jsonb_build_object(
+    'attempt', 1, 'consumer', gen_random_uuid(), 'verdict', 'AC')]) from runledger.submissions x where x.id = ${id}`;
+
+/** Two submissions that have ended, in a month that is over and sealed. */
+async function oldMonth(t: { teardown(work: () => unknown): void }) {
   const s = await scene(t);
   const month = new Date().toISOString().slice(0, 7).replace('-', '_');
   const [one, two] = [await s.runOne(), await s.runOne()];
   await seal(s.w.web);
   await s.w.clock.set(new Date(Date.now() + 70 * DAY_MS));
   await s.w.db`select runledger.ensure_partitions()`;
-  const refuse = (db: Db, id: string) => db`
-    select runledger.append_to_submissions(array[x], '{execution.refused}', runledger.clock(), array[jsonb_build_object(
-      'attempt', 1, 'consumer', gen_random_uuid(), 'verdict', 'AC')]) from runledger.submissions x where x.id = ${id}`;
+  return { ...s, month, one, two };
+}
+
+t.test('a month is not read where its tables cannot be locked', async (t) => {
+  const { w, month } = await oldMonth(t);
+  await w.db.unsafe(`create or replace function runledger.refuse_contents(
+    month text, facts jsonb, firsts bigint[], counts bigint[], to_generation smallint, to_xid xid8) returns void
+    language plpgsql as $$ begin raise exception 'it was read'; end $$`);
+  const detach = () => w.db`select runledger.detach_month(${month}, '{}', '{}', '{}')`;
+  await w.connect(w.database.url, 1).begin(async (tx) => {
+    await tx`lock table runledger.deliveries in access share mode`;
+    await t.rejects(detach(), { code: '55P03' });
+  });
+  await t.rejects(detach(), { message: 'it was read' });
+});
+
+t.test(
+  'an event that is appended while a month waits for its locks is not named as damage',
+  async (t) => {
+    const { w, month, one, problems } = await oldMonth(t);
+    await w.db`alter function runledger.detach_month set lock_timeout = '60s'`;
+    let detaching: Promise<unknown> | undefined;
+    await w.connect(w.database.url, 1).begin(async (tx) => {
+      await tx`lock table runledger.submissions in row exclusive mode`;
+      detaching = detachMonth(w.db, month).catch((error) => error);
+      await eventually(() => hasWaiter(tx as unknown as Db));
+      await refuse(tx as unknown as Db, one);
+    });
+    t.match(await detaching, { message: /events were appended to it since they were counted$/ });
+    await w.db`alter function runledger.detach_month set lock_timeout = '500ms'`;
+    await seal(w.web);
+    t.equal(await detachMonth(w.db, month), 7);
+    t.same(await problems(), []);
+  },
+);
+
+t.test('an event that commits while a month is read stays in the log', async (t) => {
+  const { month, one, two, ...s } = await oldMonth(t);
   const late = s.w.connect(s.w.database.url, 1);
   await late`begin`;
   await refuse(late, one);

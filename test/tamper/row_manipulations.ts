@@ -122,7 +122,10 @@ async function detach(root: Db, like: string): Promise<string> {
   };
   const [whole] = await root<{ sql: string }[]>`
     select pg_get_functiondef('runledger.detach_month'::regproc) as sql`;
-  const without = whole!.sql.replace('perform refuse_contents(month, facts, firsts, counts);', '');
+  const without = whole!.sql.replace(
+    'perform refuse_contents(month, facts, firsts, counts, sealed.generation, sealed.to_xid);',
+    '',
+  );
   if (without === whole!.sql) throw new Error('the check of detach_month has another form');
   await root.unsafe(without);
   await root`
