@@ -74,9 +74,11 @@ void identity_claim(enum isolation of_kind, unsigned instance, unsigned uid_base
    * anywhere. What is left may pass, so it does not count as missing isolation.
    */
   if (errno == ENOSYS || errno == EPERM || errno == EACCES || (kind == ISOLATION_RLIMITS && errno != EMFILE)) return;
-  if (errno == EMFILE)
+  if (errno == EMFILE) {
+    errno = EUSERS;
     fail("share out the user ids from %u on, which %d other launchers on this machine use: run fewer workers on it", uid_base,
          MAX_INSTANCES);
+  }
   fail("make a message queue, by which launchers share out the user ids of this machine%s",
        errno == ENOSPC ? " (raise fs.mqueue.queues_max)" : "");
 }
