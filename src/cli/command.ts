@@ -56,8 +56,8 @@ export type Context = {
   /** Prints a line for a person to stderr. */
   say(line: string): void;
   /**
-   * Connects to DATABASE_URL, or else to the embedded PostgreSQL, which is started for the call if necessary (and made, if the command `creates` it). `unpinned`: with
-   * the settings of the role and the server. Tables of another version are refused, but not with `any_schema`.
+   * Connects to DATABASE_URL, or else to the embedded PostgreSQL, which is started for the call if necessary (and made, if the
+   * command `creates` it). `unpinned`: with the settings of the role and the server. Tables of another version are refused, but not with `any_schema`.
    */
   database(options?: { role?: Role; unpinned?: boolean; any_schema?: boolean }): Promise<Db>;
   address(role?: Role): Promise<DatabaseAddress>;

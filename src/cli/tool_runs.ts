@@ -20,7 +20,7 @@ export type ToolRuns = {
   read(id: string, signal: AbortSignal): Promise<Found>;
 };
 
-/** `limit` begins the time that a call may take. */
+/** `limit`: a signal that fires when a call that begins now has taken too long. */
 export function toolRuns(
   client: Client,
   limit = () => AbortSignal.timeout(ANSWER_S * 1_000),

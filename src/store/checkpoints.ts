@@ -56,7 +56,7 @@ export type StoredCheckpoint = Checkpoint & {
   readonly cosignatures: readonly string[];
 };
 
-/** `failed`: asking failed, and not for want of an answer. */
+/** `failed`: an error keeps this process from asking. */
 export type Wait = { readonly reason: string; readonly failed: boolean };
 
 export type Sealer = {

@@ -15,7 +15,6 @@ import type { Checkpoint } from '../proof/checkpoint.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { type LogKey, sketchText } from '../proof/log_key.ts';
 import { HASH_BYTES, sha256 } from '../proof/merkle.ts';
-
 import { TILE_WIDTH } from '../proof/tiles.ts';
 import { EXCHANGE_LOCK } from './beside_verify.ts';
 import {

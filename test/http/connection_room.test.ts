@@ -109,7 +109,7 @@ for (const [kind, makeServer] of [
   });
 
 t.test(
-  'who is turned away makes room for the next, and a body of a known key goes on',
+  'a caller that is turned away makes room for the next, and a body of a known key goes on',
   async (t) => {
     const { clock, open, enter } = await served(t, createServer, false);
     await enter('sends its body', '/found/hold');

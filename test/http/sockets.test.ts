@@ -242,7 +242,7 @@ t.test('a submission behind one that ends in a 408 is not stored', async (t) => 
   t.equal(row?.['stored'], 1);
 });
 
-t.test('"100 Continue" goes to who asks for it, and can take it', async (t) => {
+t.test('"100 Continue" goes to clients that ask for it and can take it', async (t) => {
   const service = await startService(t, { webs: 1 });
   const body = JSON.stringify(HELLO);
   const headers = `X-API-Key: ${await service.key()}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n`;

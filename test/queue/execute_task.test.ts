@@ -121,31 +121,26 @@ t.test(
   },
 );
 
+const mustNotRun =
+  (t: { fail(message: string): unknown }): Execute =>
+  async () => {
+    t.fail('it ran');
+    return outcome();
+  };
+
 t.test('a stale job is finished and runs nothing', async (t) => {
   const s = await scene(t);
   const job = await s.fetched({ alone: true });
   t.equal(job.started, null);
   await s.w.db`update runledger.submissions set status = 'running' where id = ${job.submission_id}`;
-  let ran = false;
-  const execute = async () => {
-    ran = true;
-    return outcome();
-  };
-  t.equal(await s.run(job, execute), 'finished');
-  t.equal(ran, false);
+  t.equal(await s.run(job, mustNotRun(t)), 'finished');
 });
 
 t.test('an order that cannot be read is given back, and not run', async (t) => {
   const s = await scene(t);
   const job = await s.fetched();
   const started = { ...job.started!, unreadable: new Error('there is no such test set') };
-  let ran = false;
-  const execute = async () => {
-    ran = true;
-    return outcome();
-  };
-  t.equal(await s.run({ ...job, started }, execute), 'finished');
-  t.equal(ran, false);
+  t.equal(await s.run({ ...job, started }, mustNotRun(t)), 'finished');
   t.match((await s.events(job.submission_id)).at(-1), {
     type: 'execution.lost',
     facts: { reason: 'execution_failed', evidence: { fault: /there is no such test set/ } },
@@ -172,13 +167,7 @@ t.test('a large order whose lease is gone is not run', async (t) => {
   const s = await scene(t);
   const job = await s.fetched({ stdin: LARGE });
   t.equal(await s.w.cancel(job.submission_id), 'cancelled');
-  let ran = false;
-  const execute = async () => {
-    ran = true;
-    return outcome();
-  };
-  t.equal(await s.run(job, execute), 'finished');
-  t.equal(ran, false);
+  t.equal(await s.run(job, mustNotRun(t)), 'finished');
   t.same([s.losses, s.sandbox, s.slots.free()], [[], [], 2]);
 });
 
@@ -386,11 +375,5 @@ t.test('a lost lease makes it throw', async (t) => {
 
   const dead = await s.fetched();
   s.lost.abort();
-  let ran = false;
-  const execute = async () => {
-    ran = true;
-    return outcome();
-  };
-  await t.rejects(s.run(dead, execute), LeaseLost, 'the consumer was declared dead');
-  t.equal(ran, false);
+  await t.rejects(s.run(dead, mustNotRun(t)), LeaseLost, 'the consumer was declared dead');
 });

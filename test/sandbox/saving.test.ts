@@ -101,23 +101,27 @@ t.test('a save whose process is killed fails, and says so', async (t) => {
 });
 
 const not_root = process.getuid?.() !== 0 && 'only root can mount a small disk';
-t.test('a store that is full is told from one that fails', { skip: not_root }, async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'runledger-full-'));
-  t.teardown(() => rm(folder, { recursive: true }));
-  const store_dir = join(folder, 'store');
-  const launcher = join(folder, 'launcher');
-  await mkdir(store_dir);
-  // Only the launcher sees this mount.
-  const small = `mount -t tmpfs -o size=1m none ${store_dir} && exec ${LAUNCHER} "$@"`;
-  const script = `#!/bin/sh\nexec unshare --mount /bin/sh -c '${small}' sh "$@"\n`;
-  await writeFile(launcher, script, { mode: 0o755 });
-  const { sandbox, close } = await withSandbox({ ...ISOLATION, slots: 1, launcher, store_dir });
-  t.teardown(close);
-  const save = { key: 'kept', paths: ['out'], max_bytes: 64 * MiB, max_files: 1 };
-  const report = await sandbox.run(shell(LEAVES_MUCH, { save }));
-  t.match(report, { exit_code: 0, save_failed: /full or not writable/, store_full: true });
-  t.match(await sandbox.run(shell('echo x > out', { save })), { saved: { bytes: 2 } });
-});
+t.test(
+  'a full store is reported as full, and not only as one that fails',
+  { skip: not_root },
+  async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'runledger-full-'));
+    t.teardown(() => rm(folder, { recursive: true }));
+    const store_dir = join(folder, 'store');
+    const launcher = join(folder, 'launcher');
+    await mkdir(store_dir);
+    // Only the launcher sees this mount.
+    const small = `mount -t tmpfs -o size=1m none ${store_dir} && exec ${LAUNCHER} "$@"`;
+    const script = `#!/bin/sh\nexec unshare --mount /bin/sh -c '${small}' sh "$@"\n`;
+    await writeFile(launcher, script, { mode: 0o755 });
+    const { sandbox, close } = await withSandbox({ ...ISOLATION, slots: 1, launcher, store_dir });
+    t.teardown(close);
+    const save = { key: 'kept', paths: ['out'], max_bytes: 64 * MiB, max_files: 1 };
+    const report = await sandbox.run(shell(LEAVES_MUCH, { save }));
+    t.match(report, { exit_code: 0, save_failed: /full or not writable/, store_full: true });
+    t.match(await sandbox.run(shell('echo x > out', { save })), { saved: { bytes: 2 } });
+  },
+);
 
 t.test('a slot that dies while its run is saved ends the save, and works again', async (t) => {
   const { sandbox, ended, saver, slots, stored } = await stoppedSave(t);

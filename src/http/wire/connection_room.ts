@@ -70,7 +70,7 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
   server.maxConnections = most;
   server.on('drop', () => {
     noteClosed('full');
-    // The next finds a place, even if nobody leaves by himself.
+    // So the next one finds a place, even if no caller leaves.
     makeRoom();
   });
   server.on('connection', (socket: Socket) => {
