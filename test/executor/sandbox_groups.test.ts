@@ -212,13 +212,3 @@ t.test(
     await t.rejects(run(), { name: 'SandboxFault', kind: 'no_room', message: /cannot execute/ });
   },
 );
-
-const QUEUE_LIMIT = 'import resource; print(resource.getrlimit(resource.RLIMIT_MSGQUEUE)[0])';
-const not_user = kind !== 'v2-user' && 'only as an ordinary user';
-t.test('all programs together have less than a user’s queues', { skip: not_user }, async (t) => {
-  const slots = 16;
-  const { sandbox, close } = await withSandbox({ slots, stream_slots: 0 });
-  t.teardown(close);
-  const bytes = Number(said(await sandbox.run(shell(`exec ${PYTHON} -c '${QUEUE_LIMIT}'`))));
-  t.ok(bytes > 0 && slots * bytes < 800 * 1024, `${bytes}`);
-});

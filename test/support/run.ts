@@ -51,9 +51,9 @@ async function run(paths: readonly string[]): Promise<number> {
   for (const [reason, tests] of not_run) console.log(`${tests} not run: ${reason}`);
   // A run that is cut off fails, even if every assertion up to then passed.
   if (code !== 0 && counts.failed === 0) counts.failed = 1;
+  if (process.env['CI']) for (const tests of not_run.values()) counts.failed += tests;
   console.log(`${counts.passed} passed, ${counts.failed} failed`);
-  const strict = Boolean(process.env['CI']) && not_run.size > 0;
-  return counts.failed > 0 || counts.passed === 0 || strict ? 1 : 0;
+  return counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 }
 
 async function runTap(files: readonly string[], counts: Counts): Promise<number | null> {
