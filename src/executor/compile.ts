@@ -15,7 +15,7 @@
  *   of them compiles. Each still counts as one running program on the worker, as if it compiled its own source.
  */
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { LanguageName, LimitPolicy } from '../domain/limits.ts';
 import type { CompileFacts } from '../domain/result.ts';
 import { type CompileEnd, compileRejects, exitCodeOf, interrupted } from '../domain/verdict.ts';
@@ -97,8 +97,7 @@ export class Compiler {
       const reply = await orAborted(open.resident(order.account_id, order.code, signal), signal);
       // Its box has the memory of all its compiles: the share of this one is unknown.
       spent = { cpu_time_us: reply.cpu_us, wall_time_us: reply.wall_us, memory_peak_bytes: null };
-      if (reply.answer !== null)
-        return this.#fromResident(installed, order, key, reply.answer, spent);
+      if (reply.answer !== null) return this.#fromResident(order, key, reply.answer, spent);
     }
     return this.#inBoxes(installed, order, key, await open.steps(order), spent, signal);
   }
@@ -155,7 +154,8 @@ export class Compiler {
           key: artefact,
           paths: [compiler.artefact],
           max_bytes: PROGRAM_BYTES,
-          max_files: 1,
+          // The folder counts as one of them.
+          max_files: 1 + (compiler.most_files ?? 0),
         },
       },
       { signal },
@@ -185,7 +185,6 @@ export class Compiler {
   }
 
   async #fromResident(
-    installed: Installed,
     order: CompileOrder,
     key: string,
     answer: ResidentAnswer,
@@ -205,9 +204,9 @@ export class Compiler {
     if (!answer.compiled) return result;
     if (!isName(answer.entry)) return unfit(result, NO_NAME);
     const artefact = cache.newArtefact();
-    const { artefact: file } = compilerOf(installed);
-    await putArtefact(cache.artefacts_folder, artefact, file, answer.archive);
-    const kept = { artefact, entry: answer.entry, bytes: answer.archive.length };
+    await putArtefact(cache.artefacts_folder, artefact, answer.files);
+    const bytes = answer.files.values().reduce((sum, file) => sum + file.length, 0);
+    const kept = { artefact, entry: answer.entry, bytes };
     return { ...result, program: cache.keep(key, order.account_id, kept) };
   }
 }
@@ -296,13 +295,14 @@ const NO_NAME = 'the compiler named an entry point that is not a name';
 async function putArtefact(
   folder: string,
   artefact: string,
-  file: string,
-  bytes: Uint8Array,
+  files: ReadonlyMap<string, Uint8Array>,
 ): Promise<void> {
   const half = join(folder, `.new-${artefact}`);
   try {
     await mkdir(half, { mode: 0o755 });
-    await writeFile(join(half, file), bytes, { mode: 0o444 });
+    const folders = new Set([...files.keys()].map(dirname));
+    for (const path of folders) await mkdir(join(half, path), { mode: 0o755, recursive: true });
+    for (const [path, bytes] of files) await writeFile(join(half, path), bytes, { mode: 0o444 });
     await rename(half, join(folder, artefact));
   } catch (error) {
     await rm(half, { recursive: true, force: true });

@@ -377,7 +377,7 @@ export class CompileCache {
 
   async #measure(artefact: string): Promise<number> {
     const folder = join(this.#at.artefacts, artefact);
-    const names = await readdir(folder);
+    const names = await readdir(folder, { recursive: true });
     const states = await Promise.all(['', ...names].map((name) => stat(join(folder, name))));
     return states.reduce((sum, state) => sum + diskBytesOf(state), 0);
   }

@@ -49,7 +49,7 @@ const COMPILES = 'printf program > program';
 const says = (text: string) => `printf '${text}' >&2; exit 1`;
 const ANSWER: ResidentAnswer = {
   ...{ compiled: true, said: new Uint8Array(), said_truncated: false, entry: 'Main' },
-  archive: Buffer.from('archive'),
+  files: new Map([['program', Buffer.from('archive')]]),
 };
 const reply = (answer: ResidentAnswer | null): ResidentReply => ({ answer, cpu_us: 5, wall_us: 6 });
 

@@ -29,8 +29,9 @@ const source = (code: string, account_id = 'alice') => ({
 });
 
 async function write(cache: CompileCache, artefact: string, size = 10): Promise<void> {
-  await mkdir(join(cache.artefacts_folder, artefact));
-  await writeFile(join(cache.artefacts_folder, artefact, 'main'), Buffer.alloc(size, 'x'));
+  const folder = join(cache.artefacts_folder, artefact, 'program');
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, 'main'), Buffer.alloc(size, 'x'));
 }
 
 async function compile(cache: CompileCache, code: string, account_id = 'alice', size = 10) {
@@ -323,7 +324,8 @@ test('a program that it may not remove keeps no worker from starting', async (t)
   await write(first, 'own');
   const is_root = process.geteuid!() === 0;
   if (is_root) {
-    const own = ['', 'secret', 'index', 'artefacts', 'artefacts/own', 'artefacts/own/main'];
+    const ofProgram = ['', '/program', '/program/main'].map((path) => `artefacts/own${path}`);
+    const own = ['', 'secret', 'index', 'artefacts', ...ofProgram];
     for (const path of own) await chown(join(folder, path), 65_534, 65_534);
     process.seteuid!(65_534);
   }

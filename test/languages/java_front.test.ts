@@ -1,7 +1,7 @@
 // needs: java
 /** The front says what javac says, letter for letter, and leaves the classes that javac leaves. */
 import { execFile, spawn } from 'node:child_process';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -19,7 +19,14 @@ const env = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' };
 const lines = (count: number, line: (i: number) => string) =>
   Array.from({ length: count }, (_, i) => line(i)).join('');
 
+/** One more than are kept apart. */
+const CROWD = `class A { public static void main(String[] a) {} }\n${lines(32, (i) => `class B${i} {}\n`)}`;
 const PROGRAMS: Record<string, string> = {
+  few: CROWD.replace(/class B31 .*\n/, ''),
+  crowd: CROWD,
+  'of a package': 'package p; class A { class $B {} public static void main(String[] a) {} }',
+  letter: 'class \u00c4 { public static void main(String[] a) {} }',
+  'long name': `class ${'A'.repeat(201)} { public static void main(String[] a) {} }`,
   well: 'public class Main { record R(int a) {} enum E { A { int f() { return 1; } }; int f() { return 0; } } public static void main(String[] a) { Runnable r = () -> System.out.println(new R(1)); r.run(); } }',
   types:
     'public class Main { public static void main(String[] a) { int x = "s"; foo(); String s = 1.5; } }',
@@ -43,6 +50,8 @@ const PROGRAMS: Record<string, string> = {
   lambda:
     'import java.util.function.*; public class Main { Function<String> f = x -> y; Supplier<Integer> s = () -> "a"; }',
 };
+
+const PACKED = new Set(['crowd', 'of a package', 'letter', 'long name']);
 
 /** A short run of a JVM takes half of the CPU time with these. */
 const fast = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
@@ -87,26 +96,34 @@ t.test('as javac', async (t) => {
     t.equal(answer.status, javac.code, `${name}: the same end`);
     if (answer.status !== 0) continue;
     await mkdir(join(cwd, 'fronts'));
-    await writeFile(join(cwd, 'program.jar'), answer.archive);
-    await exec(join(bin, 'jar'), [...fastTool, '-xf', '../program.jar'], {
-      cwd: join(cwd, 'fronts'),
-    });
+    for (const [file, bytes] of answer.files) await writeFile(join(cwd, 'fronts', file), bytes);
+    const is_packed = answer.files.has('program.jar');
+    t.equal(is_packed, PACKED.has(name), `${name}: in an archive or apart`);
+    if (is_packed) {
+      await exec(join(bin, 'jar'), [...fastTool, '-xf', 'program.jar'], {
+        cwd: join(cwd, 'fronts'),
+      });
+      await rm(join(cwd, 'fronts/program.jar'));
+    }
     const { stdout: different } = await exec('diff', ['-r', 'plain', 'fronts'], { cwd }).catch(
       (error: Ended) => error,
     );
     t.equal(different, '', `${name}: the same classes`);
   }
 
-  for (const name of ['well', 'types'] as const) {
+  for (const name of ['well', 'types', 'crowd'] as const) {
     const cwd = join(folder, name);
     const once = await run(
       'java',
-      [...fast, ...EXPORTS, '-cp', classes, 'Compile', 'Main.java', 'once.jar'],
+      [...fast, ...EXPORTS, '-cp', classes, 'Compile', 'Main.java', 'once'],
       cwd,
     );
     const answer = await resident.compile(PROGRAMS[name]!);
     t.strictSame(once, { code: answer.status, stdout: answer.main, stderr: answer.said });
-    if (once.code === 0) t.ok(answer.archive.equals(await readFile(join(cwd, 'once.jar'))));
+    if (once.code !== 0) continue;
+    t.strictSame((await readdir(join(cwd, 'once'))).sort(), [...answer.files.keys()].sort());
+    for (const [file, bytes] of answer.files)
+      t.ok(bytes.equals(await readFile(join(cwd, 'once', file))), `${name}: the same ${file}`);
   }
 });
 
@@ -124,13 +141,22 @@ t.test('the same twice, whatever came between', async (t) => {
   const first = new Map<string, string>();
   for (const round of [1, 2]) {
     for (const [name, source] of Object.entries(PROGRAMS)) {
-      const { said, status, main, archive } = await resident.compile(source);
-      const all = JSON.stringify([said, status, main, archive.toString('base64')]);
+      const { said, status, main, files } = await resident.compile(source);
+      const spelled = [...files].map(([file, bytes]) => [file, bytes.toString('base64')]);
+      const all = JSON.stringify([said, status, main, spelled]);
       if (round === 1) first.set(name, all);
       else t.equal(all === first.get(name), true, name);
     }
   }
 });
+
+function filesOf(bytes: Buffer): Map<string, Buffer> {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < bytes.length; at += 4 + parts.at(-1)!.length)
+    parts.push(bytes.subarray(at + 4, at + 4 + bytes.readUInt32BE(at)));
+  const pairs = parts.flatMap((part, i) => (i % 2 ? [] : [[part.toString(), parts[i + 1]!]]));
+  return new Map(pairs as [string, Buffer][]);
+}
 
 type Ended = { code?: unknown; stdout: string; stderr: string };
 
@@ -165,7 +191,7 @@ function serve(java: string, args: string[]) {
         status: answer.readUInt32BE(0),
         said: answer.toString('utf8', 8, said),
         main: answer.toString('utf8', said + 4, main),
-        archive: answer.subarray(main),
+        files: filesOf(answer.subarray(main)),
       };
     },
     end: () => new Promise((resolve) => child.once('exit', resolve).stdin.end()),

@@ -4,8 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { bootId } from '../../src/executor/compile_cache.ts';
 import { openCompilers } from '../../src/executor/compilers.ts';
+import { ResidentCompiler } from '../../src/languages/java/resident_compiler.ts';
 import { ResidentCompilers } from '../../src/languages/java/resident_compilers.ts';
 import { anExecutor, PLAIN } from '../executor/an_executor.ts';
+import { LIMITS } from '../executor/box.ts';
 
 const WITH_RESIDENTS: Parameters<typeof anExecutor>[1] = {
   languages: ['java'],
@@ -117,6 +119,36 @@ t.test('its CPU time is what its group used', async (t) => {
   t.equal(compile!.memory_peak_bytes, null);
   const again = await run('java', hello(2));
   t.ok(again.compile!.cpu_time_us! < 2_000_000);
+});
+
+t.test('no answer writes outside its program', async (t) => {
+  const { sandbox, toolchains } = await anExecutor(t, { languages: ['python'], switches: PLAIN });
+  const lists = {
+    good: [['A.class'], ['A$1_b.class', 'program.jar']],
+    bad: [['../x.class'], ['/x.class'], ['a/b.class'], ['..'], [''], ['x'], ['A.class\n']],
+  };
+  const many = Array.from({ length: 33 }, (_, i) => `A${i}.class`);
+  /** Says that it is warm, reads one request, and answers with files of these names. */
+  const answers = async (names: string[]) => {
+    const script = `import os, struct
+part = lambda text: struct.pack(">I", len(text)) + text
+answer = struct.pack(">I", 0) + part(b"") + part(b"A")
+for name in ${JSON.stringify(names)}: answer += part(name.encode()) + part(b"x")
+os.write(1, b"W"); os.read(0, 100); os.write(1, part(answer)); os.read(0, 100)`;
+    const box = await sandbox.open({
+      ...{ argv: [toolchains.get('python')!.at, '-c', script], env: {}, profile: 'python' },
+      ...{ files: [], stdin: new Uint8Array(), load: [], limits: LIMITS },
+    });
+    const compiler = new ResidentCompiler(box);
+    t.teardown(() => compiler.end());
+    const { answer } = await compiler.compile(Buffer.from('class A {}'), NEVER);
+    return answer && [...answer.files.keys()];
+  };
+  for (const names of [...lists.good, many.slice(1)]) {
+    const paths = names.map((name) => `program.classes/${name}`);
+    t.strictSame(await answers(names), paths);
+  }
+  for (const names of [...lists.bad, many]) t.equal(await answers(names), null, `${names[0]}`);
 });
 
 type Residents = {

@@ -92,6 +92,8 @@ t.test(
       'lib/Six.java': 'package lib; public class Six { public static int six() { return 6; } }',
       'lib/package-info.java': '/** Sixes. */ package lib;',
       'words.txt': 'no Java',
+      'program/Eight.java': 'package program; class Eight {}',
+      'program.classes': 'a file by the name of what the compiler makes',
     };
     t.match(await outcomeOf('java', code, files), { verdict: 'AC', stdout: '42\n' });
     const wrong = { ...files, 'Seven.java': 'class Seven { int m; }' };

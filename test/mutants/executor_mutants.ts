@@ -245,6 +245,8 @@ export const executorMutants: readonly Mutant[] = [
     'src/languages/java/resident_compiler.ts',
     RESIDENT,
     ['a cancelled compile ends', 'setTimeout(kill, CANCELLED_MS)', 'setTimeout(kill, ANSWER_MS)'],
+    ['no answer writes outside its program', '|| !FILE_NAME.test(name.part.toString())', ''],
+    ['an answer has few files', 'files.size === PROGRAM_MOST_FILES || ', ''],
     [
       'an ended compiler’s last report is charged',
       'this.#total_cpu_us = total_cpu_us;',

@@ -33,7 +33,7 @@ export type Language = RuntimeMemory & {
   readonly hello: string;
   /** What the source file is called in the box. */
   readonly source: string;
-  /** Of a compiled language: the file that a compile leaves in the work folder. No folder there can have its name. */
+  /** Of a compiled language: what a compile leaves in the work folder. No folder there can have its name. */
   readonly artefact?: string;
   /** What problem packages call it in place of its name. */
   readonly package_codes?: readonly string[];
@@ -121,8 +121,10 @@ export type Program = {
 export type Compiler = {
   /** The machine's files in the compiler's box, if they are others than the program's. */
   readonly mounts?: readonly Mount[];
-  /** The file that a compile leaves in the work folder. */
+  /** What a compile leaves in the work folder: a file, or a folder of files. */
   readonly artefact: string;
+  /** in the folder */
+  readonly most_files?: number;
   /** Everything that decides what the same source becomes: part of the compile cache's key. */
   readonly recipe: string;
   /** The compiler prints the name of the entry point on stdout. */
@@ -173,7 +175,8 @@ export type ResidentAnswer = {
   said: Uint8Array;
   said_truncated: boolean;
   entry: string;
-  archive: Uint8Array;
+  /** of the program, by their paths: of the artefact, or in it */
+  files: ReadonlyMap<string, Uint8Array>;
 };
 
 export type LimitMet = {

@@ -30,6 +30,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 import java.util.zip.CRC32;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipOutputStream;
@@ -50,15 +51,20 @@ import javax.tools.ToolProvider;
  * with `java File.java`: the file object accepts every name. Diagnostics are those of javac for files
  * of these names, because javac prints them.
  *
- * <p>Once: {@code java -jar front.jar SOURCE JAR [SOURCE...]} writes the class files into one archive
- * and the main class's name to standard output, and exits as javac does. The main class is looked for
+ * <p>Once: {@code java -jar front.jar SOURCE FOLDER [SOURCE...]} makes the folder with the program's files, writes
+ * the main class's name to standard output, and exits as javac does. The main class is looked for
  * in the first source first. Where javac fails for want of memory
  * or stack, it prints nothing and exits with a code of its own.
+ *
+ * <p>The files are the class files, if they are few, of no package, and have plain names. Else they are one archive of all:
+ * it may have any name, and many classes. A JVM starts faster from class files: to open an archive it loads a hundred
+ * classes of its own.
  *
  * <p>Resident: {@code java -jar front.jar --serve WARM_UP_ROUNDS} writes one byte when it is warm, then
  * answers requests on standard input, one by one, until the input ends. All numbers are u32, big endian. A
  * request is {@code length, source}; the source is called Main.java. An answer is {@code length of all that
- * follows, status (0 compiled, 1 rejected), length, diagnostics, length, main class, archive}. A failure of
+ * follows, status (0 compiled, 1 rejected), length, diagnostics, length, main class}, and for each file of the
+ * program {@code length, name, length, bytes}. A failure of
  * javac (out of memory, stack overflow, a bug) ends the process without an answer: it is not used again.
  *
  * <p>Whether javac failed is decided by its result code, which only javac sets, and never by its
@@ -75,6 +81,10 @@ public final class Compile {
   private static final int CLASS_FILES_LIMIT = CLASS_FILES_MIB << 20;
   /** Of a ZIP archive. */
   private static final int PATH_LIMIT = 0xFFFF;
+  // resident_compiler.ts has these, too.
+  private static final String ARCHIVE = "program.jar";
+  private static final int LOOSE_CLASSES_MOST = 32;
+  private static final Pattern LOOSE_NAME = Pattern.compile("[A-Za-z0-9_$]{1,200}\\.class");
   /** As javac exits after a failure of its own. */
   private static final int ABNORMAL = 4;
   // java.ts names the limits that these stand for. The JVM itself exits with 3 when it has no heap left.
@@ -88,12 +98,12 @@ public final class Compile {
       serve(Integer.parseInt(args[1]));
     } else {
       List<String> sources = new ArrayList<>(List.of(args));
-      Path archive = Path.of(sources.remove(1));
-      System.exit(once(sources, archive));
+      Path folder = Path.of(sources.remove(1));
+      System.exit(once(sources, folder));
     }
   }
 
-  private static int once(List<String> paths, Path archive) throws IOException {
+  private static int once(List<String> paths, Path folder) throws IOException {
     List<Source> sources = new ArrayList<>();
     for (String path : paths) {
       byte[] bytes = Files.readAllBytes(Path.of(path));
@@ -106,7 +116,12 @@ public final class Compile {
     System.err.flush();
     if (result.failed()) return ABNORMAL;
     if (!result.compiled) return 1;
-    Files.write(archive, result.archive());
+    // A file of the source may have its name.
+    Files.deleteIfExists(folder);
+    Files.createDirectory(folder);
+    for (Map.Entry<String, byte[]> file : result.files().entrySet()) {
+      Files.write(folder.resolve(file.getKey()), file.getValue());
+    }
     System.out.print(result.mainClass());
     System.out.flush();
     return 0;
@@ -138,32 +153,45 @@ public final class Compile {
     }
   }
 
-  private static void answer(String source, JavaFileManager files, DataOutputStream out)
+  private static void answer(String source, JavaFileManager platform, DataOutputStream out)
       throws IOException {
     byte[] said;
     byte[] mainClass;
-    byte[] archive;
+    byte[] files;
     boolean compiled;
     try {
-      Compilation result = new Compilation(source).run(files);
+      Compilation result = new Compilation(source).run(platform);
       if (result.failed()) throw new IllegalStateException();
       compiled = result.compiled;
       said = result.diagnostics().getBytes(StandardCharsets.UTF_8);
       mainClass = (compiled ? result.mainClass() : "").getBytes(StandardCharsets.UTF_8);
-      archive = compiled ? result.archive() : new byte[0];
+      files = compiled ? joined(result.files()) : new byte[0];
     } catch (Throwable e) {
       // The state of javac can no longer be trusted. halt() runs no hook that could wait for it.
       Runtime.getRuntime().halt(ABNORMAL);
       return;
     }
     int kept = Math.min(said.length, DIAGNOSTICS_LIMIT);
-    out.writeInt(3 * 4 + kept + mainClass.length + archive.length);
+    out.writeInt(3 * 4 + kept + mainClass.length + files.length);
     out.writeInt(compiled ? 0 : 1);
     out.writeInt(kept);
     out.write(said, 0, kept);
     out.writeInt(mainClass.length);
     out.write(mainClass);
-    out.write(archive);
+    out.write(files);
+  }
+
+  private static byte[] joined(Map<String, byte[]> files) throws IOException {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    DataOutputStream all = new DataOutputStream(bytes);
+    for (Map.Entry<String, byte[]> file : files.entrySet()) {
+      byte[] name = file.getKey().getBytes(StandardCharsets.UTF_8);
+      all.writeInt(name.length);
+      all.write(name);
+      all.writeInt(file.getValue().length);
+      all.write(file.getValue());
+    }
+    return bytes.toByteArray();
   }
 
   private static StandardJavaFileManager newFileManager() throws IOException {
@@ -255,8 +283,17 @@ public final class Compile {
       return words.getBuffer().indexOf("java.lang.OutOfMemoryError") >= 0 ? OUT_OF_MEMORY : 0;
     }
 
+    Map<String, byte[]> files() throws IOException {
+      boolean loose = outputs.size() <= LOOSE_CLASSES_MOST;
+      for (String name : outputs.keySet()) loose = loose && LOOSE_NAME.matcher(name).matches();
+      if (!loose) return Map.of(ARCHIVE, archive());
+      Map<String, byte[]> files = new LinkedHashMap<>();
+      outputs.forEach((name, bytes) -> files.put(name, bytes.toByteArray()));
+      return files;
+    }
+
     /** Stored, not deflated: it is read once or twice, from memory. The same classes, the same bytes. */
-    byte[] archive() throws IOException {
+    private byte[] archive() throws IOException {
       ByteArrayOutputStream bytes = new ByteArrayOutputStream();
       try (ZipOutputStream zip = new ZipOutputStream(bytes)) {
         for (Map.Entry<String, ByteArrayOutputStream> output : outputs.entrySet()) {

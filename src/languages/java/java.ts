@@ -19,7 +19,9 @@ import type {
 } from '../common/language.ts';
 import { isInSystem, programMounts, sharedObjectsIn, withoutNested } from '../common/mounts.ts';
 import { ask } from '../common/probing.ts';
+import { PROGRAM_ARCHIVE, PROGRAM_FOLDER, PROGRAM_MOST_FILES } from './resident_compiler.ts';
 import {
+  CLASSES_IN_PLACE,
   COMPILER_STACK_BYTES,
   FRONT_FILE,
   JAVA_COMPILER_FLAGS,
@@ -27,7 +29,6 @@ import {
 } from './resident_compilers.ts';
 
 const SOURCE = 'Main.java';
-const ARTEFACT = 'program.jar';
 const OLDEST = 17;
 const RESIDENT = 'java_compiler';
 /** Each takes about 150 MB and a box of its own. */
@@ -65,7 +66,7 @@ export const language: Language = {
   ],
   hello: 'class Main { public static void main(String[] a) { System.out.println(6 * 7); } }',
   source: SOURCE,
-  artefact: ARTEFACT,
+  artefact: PROGRAM_FOLDER,
   needs: NEEDS,
   // Not "unable to create native thread": that is the process limit.
   out_of_memory_words: [
@@ -125,15 +126,17 @@ async function probe(javac: string): Promise<Probed> {
           `-Xss${Math.floor(stackBytes(limits) / 1024)}k`,
           `-XX:ThreadStackSize=${THREAD_STACK_KIB}`,
           '-cp',
-          artefact,
+          // It has class files or an archive, never both. An entry that is not there costs nothing.
+          `${artefact}:${artefact}/${PROGRAM_ARCHIVE}`,
           entry,
           ...args,
         ],
         env: BASE_ENVIRONMENT,
       }),
       compiler: {
-        artefact: ARTEFACT,
-        recipe: version,
+        artefact: PROGRAM_FOLDER,
+        most_files: PROGRAM_MOST_FILES,
+        recipe: `${version}, in a folder`,
         names_entry: true,
         limitMet: (exit_code) => LIMIT_OF_EXIT.get(exit_code) ?? null,
         standing_boxes: (isOn) => (isOn(RESIDENT) ? MOST_RESIDENTS : 0),
@@ -173,13 +176,13 @@ async function folderOf(path: string): Promise<string> {
  * because a JVM with one core or little memory would choose another collector, and a program would run differently from
  * machine to machine. Perf data would be a file in /tmp without a reader.
  */
-const RUN_FLAGS = ['-XX:+UseG1GC', '-XX:-UsePerfData', '-Xshare:auto'];
+const RUN_FLAGS = ['-XX:+UseG1GC', '-XX:-UsePerfData', '-Xshare:auto', ...CLASSES_IN_PLACE];
 
 /** The memory of a JVM besides its heap: metaspace, code, collector, about 30 stacks. */
 const JVM_OWN_BYTES = 64 * MiB;
 const JVM_OWN_SHARE = 1 / 8;
 /** And what it takes even for a program that does nothing. */
-const JVM_LEAST_BYTES = 12 * MiB;
+const JVM_LEAST_BYTES = 6 * MiB;
 
 function heapBytes({ memory_bytes }: RunLimits): number {
   return Math.floor(memory_bytes * (1 - JVM_OWN_SHARE) - JVM_OWN_BYTES);
@@ -256,7 +259,7 @@ function plainStep(
       '-jar',
       `${LOAD_FOLDER}/${FRONT_FILE}`,
       main,
-      ARTEFACT,
+      PROGRAM_FOLDER,
       ...more,
     ],
     env: BASE_ENVIRONMENT,
@@ -305,7 +308,7 @@ async function makeArchive(home: string, workshop: Workshop, front: string): Pro
       '-jar',
       `${LOAD_FOLDER}/${FRONT_FILE}`,
       SOURCE,
-      ARTEFACT,
+      PROGRAM_FOLDER,
     ],
     env: BASE_ENVIRONMENT,
     leaves: ARCHIVE_FILE,

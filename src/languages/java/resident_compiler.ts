@@ -16,6 +16,12 @@ const ANSWER_MS = 5_000;
 const CANCELLED_MS = 40;
 const COMPILES_MOST = 2_000;
 const DIAGNOSTICS_LIMIT = 64 * 1024;
+/** The names that `Compile.java` gives to the files of a program. No name may lead out of its folder. */
+const FILE_NAME = /^(?:[A-Za-z0-9_$]{1,200}\.class|program\.jar)$/;
+/** No package can have this name, and no folder of a source. */
+export const PROGRAM_FOLDER = 'program.classes';
+export const PROGRAM_ARCHIVE = 'program.jar';
+export const PROGRAM_MOST_FILES = 32;
 /** Before an answer. */
 const LENGTH_BYTES = 4;
 const ANSWER_MOST_BYTES = 65 * MiB;
@@ -171,11 +177,20 @@ function decodeAnswer(bytes: Buffer): ResidentAnswer | null {
   const said = partAt(4);
   const entry = said && partAt(said.end);
   if (said === null || entry === null) return null;
+  const files = new Map<string, Buffer>();
+  for (let at = entry.end; at < bytes.length; ) {
+    const name = partAt(at);
+    const content = name && partAt(name.end);
+    if (name === null || content === null) return null;
+    if (files.size === PROGRAM_MOST_FILES || !FILE_NAME.test(name.part.toString())) return null;
+    files.set(`${PROGRAM_FOLDER}/${name.part}`, content.part);
+    at = content.end;
+  }
   return {
     compiled: bytes.readUInt32BE(0) === 0,
     said: said.part,
     said_truncated: said.part.length >= DIAGNOSTICS_LIMIT,
     entry: entry.part.toString(),
-    archive: bytes.subarray(entry.end),
+    files,
   };
 }
