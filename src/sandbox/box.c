@@ -176,11 +176,13 @@ static void send_directory(const struct box *box) {
 
 /* v2: from here on, the memory of the program's process counts as the program's. v1: from box_start_clock() on. */
 pid_t box_fork_program(const struct box *box) {
-  if (box->group->kind == ISOLATION_V1) return must_fork(fork(), "fork the program");
+  const bool v1 = box->group->kind == ISOLATION_V1;
+  if (v1 && !box->thread_id) return must_fork(fork(), "fork the program");
   /* As in libc's fork. Otherwise no thread of the program could signal its main thread. */
   const uint64_t of_thread = box->thread_id ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0;
-  struct clone_args arguments = {.flags = CLONE_INTO_CGROUP | CLONE_NEWCGROUP | of_thread, .exit_signal = SIGCHLD,
-                                 .child_tid = (uint64_t)(uintptr_t)box->thread_id, .cgroup = (uint64_t)box->group->run_group};
+  const uint64_t of_group = v1 ? 0 : CLONE_INTO_CGROUP | CLONE_NEWCGROUP;
+  struct clone_args arguments = {.flags = of_group | of_thread, .exit_signal = SIGCHLD,
+                                 .child_tid = (uint64_t)(uintptr_t)box->thread_id, .cgroup = v1 ? 0 : (uint64_t)box->group->run_group};
   return must_fork((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone the program into its group");
 }
 

@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,7 +22,8 @@ void fail(const char *step, ...) {
     _exit(EXIT_BROKEN);
   }
   fprintf(stderr, "launcher: %s: %s\n", text, strerror(error));
-  exit(EXIT_BROKEN);
+  /* Init may use the memory of another process: nothing of that process is to run. */
+  _exit(EXIT_BROKEN);
 }
 
 long must(long result, const char *step) {

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#endif
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +35,7 @@ static struct group group;
 
 static pid_t fork_ahead(const struct fork_hooks *hooks);
 static void size_threads(uint64_t bytes);
+static void register_sequences(void);
 static void prepare_program(void);
 static void forget_shared_pages(void);
 static void reap(pid_t init);
@@ -75,15 +79,29 @@ void zygote_serve(const struct fork_hooks *hooks) {
 
 /* Returns init's pid in the zygote, and 0 in the program's process once everything is done. */
 static pid_t fork_ahead(const struct fork_hooks *hooks) {
+  const struct box own_box = box;
+  const struct group own_group = group;
   hooks->before();
   pid_t init = (pid_t)must(box_clone_ahead(&box, orders, shared->zygote.run_group, &shared->zygote.init_pid, NULL), "clone init");
   if (init > 0) {
+    /* Descriptors that init opened are in its table alone. */
+    box = own_box;
+    group = own_group;
+    failure_sink = NULL;
     hooks->after_parent();
     return init;
   }
+  register_sequences();
   hooks->after_child();
   prepare_program();
   return 0;
+}
+
+/* Init has none, because it uses the zygote's memory. So the kernel would not tell the program on which processor it runs. */
+static void register_sequences(void) {
+#ifdef RSEQ_SIG
+  if (__rseq_size) syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, sizeof(struct rseq), 0, RSEQ_SIG);
+#endif
 }
 
 static void prepare_program(void) {

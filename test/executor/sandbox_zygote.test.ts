@@ -61,6 +61,22 @@ print(came.wait(60), threading.get_native_id(), "decimal" in sys.modules)`;
   t.equal(said(await sandbox.run(python(source))), 'True 2 False');
 });
 
+t.test('libc knows on which processor a forked run is', async (t) => {
+  t.ok(await warm(sandbox));
+  // The kernel writes the processor to memory that libc has registered. Other memory is then refused: EINVAL is 22.
+  const source = `
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+rseq = {"x86_64": 334, "aarch64": 293}[os.uname().machine]
+memory = ctypes.create_string_buffer(128)
+at = ctypes.addressof(memory) + 63 & ~63
+answer = libc.syscall(rseq, ctypes.c_void_p(at), 32, 0, 1)
+registered = not hasattr(libc, "__rseq_size") or (answer, ctypes.get_errno()) == (-1, 22)
+print(registered, "decimal" in sys.modules)`;
+  const warmly = await sandbox.run(forked(source));
+  t.equal(said(warmly), 'True True', text(warmly.stderr));
+});
+
 t.test('the interpreter is in the memory of a forked run as of a plain one', async (t) => {
   await warm(sandbox);
   for (const source of ['print(1)', 'x = bytearray(20 << 20)']) {
