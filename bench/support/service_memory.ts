@@ -13,9 +13,14 @@ export function memoryOf(serve: number): Memory {
   const memory = Object.fromEntries(
     kinds.map((kind) => [kind, { count: 0, pss_mb: 0, page_tables_mb: 0 }]),
   ) as Memory;
+  const seen = new Set<string>();
   for (const { pid, command } of treeOf(serve)) {
     const of = memory[kindOf(command)];
     of.count += 1;
+    // An interpreter shares its whole memory with the first process of its next box: the kernel counts it for both.
+    const rollup = readIfThere(`/proc/${pid}/smaps_rollup`);
+    if (rollup === '' || seen.has(rollup)) continue;
+    seen.add(rollup);
     of.pss_mb += pssOf(pid);
     of.page_tables_mb += megabytes(`/proc/${pid}/status`, 'VmPTE');
   }
@@ -34,13 +39,16 @@ function kindOf(command: string): Kind {
 
 /** Of a line as the kernel writes it: `Pss:    1234 kB`. */
 function megabytes(path: string, name: string): number {
+  const [, kib = 0] = readIfThere(path).match(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm')) ?? [];
+  return (Number(kib) * 1024) / 1e6;
+}
+
+function readIfThere(path: string): string {
   try {
-    const [, kib = 0] =
-      readFileSync(path, 'utf8').match(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm')) ?? [];
-    return (Number(kib) * 1024) / 1e6;
+    return readFileSync(path, 'utf8');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'ESRCH') return 0; // the process has ended
+    if (code === 'ENOENT' || code === 'ESRCH') return ''; // the process has ended
     throw error;
   }
 }

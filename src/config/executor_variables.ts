@@ -40,7 +40,8 @@ export const executor = {
   compile_cache_entries: row('RUNLEDGER_COMPILE_CACHE_ENTRIES', whole(1, 10_000_000), {
     default: '20000',
     unit: 'programs',
-    reason: 'the most compiled programs kept on disk; each takes three inodes, however small it is',
+    reason:
+      'the most compiled programs kept on disk; each takes three to eleven inodes, however small it is',
   }),
   content_cache_bytes: row('RUNLEDGER_CONTENT_CACHE_BYTES', bytes(0, 1024 * GiB), {
     default: '1GiB',

@@ -180,8 +180,9 @@ export class Compiler {
       cache.discard(artefact);
       return unfit(result, NO_NAME);
     }
-    const kept = { artefact, entry, bytes: report.saved.bytes };
-    return { ...result, program: cache.keep(key, order.account_id, kept) };
+    const { bytes, files } = report.saved;
+    const kept = { artefact, entry, bytes };
+    return { ...result, program: cache.keep(key, order.account_id, kept, files) };
   }
 
   async #fromResident(
@@ -207,7 +208,7 @@ export class Compiler {
     await putArtefact(cache.artefacts_folder, artefact, answer.files);
     const bytes = answer.files.values().reduce((sum, file) => sum + file.length, 0);
     const kept = { artefact, entry: answer.entry, bytes };
-    return { ...result, program: cache.keep(key, order.account_id, kept) };
+    return { ...result, program: cache.keep(key, order.account_id, kept, answer.files.size) };
   }
 }
 

@@ -13,7 +13,7 @@
  *   disk shows what another account submitted.
  * - An artefact in use is never removed: each use has a `CacheLease`, and the leases are counted.
  * - The bounds count what the disk loses: the blocks of an entry's folder, files and index entry, and the number of
- *   entries, each of which takes three inodes. The size of a small program is a twentieth of its blocks. An entry
+ *   entries, each of which takes three to eleven inodes. The size of a small program is a twentieth of its blocks. An entry
  *   counts by an estimate until a background task has measured it. After a restart it counts as it was measured.
  *   Artefacts that are prepared for all accounts (preparation.ts) do not count: the machine's compilers decide how many
  *   there are, and no account does. One that no process has used for a day is removed at the next start.
@@ -164,10 +164,10 @@ export class CompileCache {
   }
 
   /** Takes over an artefact that is complete in its folder. */
-  keep(key: string, account_id: string, compiled: Compiled): CacheLease {
+  keep(key: string, account_id: string, compiled: Compiled, files = 1): CacheLease {
     const account = this.#digest('account', account_id);
     const used_at_ms = this.#at.now();
-    const disk_bytes = likelyDiskBytes(compiled);
+    const disk_bytes = likelyDiskBytes(compiled, files);
     const entry: Entry = {
       ...compiled,
       account,
@@ -393,9 +393,9 @@ export class CompileCache {
   }
 }
 
-/** Its file, its folder and its index entry. */
-function likelyDiskBytes({ bytes }: Compiled): number {
-  return (Math.ceil(bytes / BLOCK_BYTES) + 2) * BLOCK_BYTES;
+/** Its files, its folder and its index entry. */
+function likelyDiskBytes({ bytes }: Compiled, files: number): number {
+  return (Math.ceil(bytes / BLOCK_BYTES) + files + 1) * BLOCK_BYTES;
 }
 
 /** A file system that has not yet written a file may report no blocks for it. */

@@ -5,8 +5,10 @@
 #include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cgroup_files.h"
@@ -16,42 +18,108 @@
 #include "seccomp.h"
 #include "wire.h"
 
+enum { INIT_STACK_BYTES = 16 * 1024 };
+
 /* Between init and the program's process. */
 static int link_end = -1;
+static struct request request;
 
-static long clone_here(const struct clone_args *arguments);
+static pid_t clone_sharing(struct box *box, int orders, uint32_t run, struct clone_args *arguments);
+static long clone_and_wait(const struct clone_args *arguments);
+static void forget_run(void);
 static void init_ahead(struct box *box, int orders, uint32_t run);
 static void await_orders(struct box *box, int from);
 static void pass_orders(const struct box *box);
 static unsigned list_streams(const struct box *box, int *descriptors);
 
-/*
- * To copy an interpreter's page tables and to free the copy costs 0.3 ms, and init needs none of it. So it is made as by vfork:
- * it goes on below this function's frame, which the suspended caller finds as it left it. The program's process, which init
- * forks, returns from here with a copy of both.
- */
-__attribute__((noinline)) pid_t box_clone_ahead(struct box *box, int orders, uint32_t run, _Atomic int *pid, int *pidfd) {
-  const uint64_t shared = box->thread_id ? CLONE_VM | CLONE_VFORK : 0;
-  struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PARENT_SETTID | shared | (pidfd ? CLONE_PIDFD : 0),
+pid_t box_clone_ahead(struct box *box, int orders, uint32_t run, _Atomic int *pid, int *pidfd) {
+  struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PARENT_SETTID | (pidfd ? CLONE_PIDFD : 0),
                                  .parent_tid = (uint64_t)(uintptr_t)pid, .pidfd = (uint64_t)(uintptr_t)pidfd, .exit_signal = SIGCHLD};
-  const long init = clone_here(&arguments);
+  if (box->thread_id) return clone_sharing(box, orders, run, &arguments);
+  pid_t init = (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
   if (init == 0) init_ahead(box, orders, run);
+  return init;
+}
+
+/*
+ * To copy an interpreter's page tables and to free the copy costs 0.3 ms, and init needs none of it. So init uses the caller's
+ * memory, as after vfork, and goes on below this function's frame. The caller does nothing but wait: it writes nothing, and no
+ * signal can make it. (After vfork itself it would wait in a state that counts as load of the machine.) The program's process,
+ * which init forks, returns from here with a copy of both.
+ */
+__attribute__((noinline)) static pid_t clone_sharing(struct box *box, int orders, uint32_t run, struct clone_args *arguments) {
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
+  arguments->flags |= CLONE_VM;
+  const long init = clone_and_wait(arguments);
+  if (init == 0) init_ahead(box, orders, run);
+  if (init > 0) forget_run();
+  sigprocmask(SIG_SETMASK, &before, NULL);
   if (init >= 0) return (pid_t)init;
   errno = (int)-init;
   return -1;
 }
 
-/* Part of the caller, and no call: the return address of a call would be overwritten by what init calls. */
-__attribute__((always_inline)) static inline long clone_here(const struct clone_args *arguments) {
+/*
+ * clone3, and in the caller waitid until the process is dead, without reaping it. It is part of the caller's frame, and no call:
+ * what init calls would overwrite the return address. And it is one piece, in which the compiler can put nothing on the stack.
+ */
+__attribute__((always_inline)) static inline long clone_and_wait(const struct clone_args *arguments) {
 #if defined __x86_64__
-  long result = SYS_clone3;
-  __asm__ volatile("syscall" : "+a"(result) : "D"(arguments), "S"(sizeof *arguments) : "rcx", "r11", "memory");
+  long result = SYS_clone3, size = sizeof *arguments;
+  __asm__ volatile(
+      "syscall\n\t"
+      "test %%rax, %%rax\n\t"
+      "jle 2f\n\t"
+      "mov %%rax, %%r12\n"
+      "1:\n\t"
+      "mov %[waitid], %%eax\n\t"
+      "mov %[by_pid], %%edi\n\t"
+      "mov %%r12, %%rsi\n\t"
+      "xor %%edx, %%edx\n\t"
+      "mov %[how], %%r10d\n\t"
+      "xor %%r8d, %%r8d\n\t"
+      "syscall\n\t"
+      "cmp %[again], %%rax\n\t"
+      "je 1b\n\t"
+      "mov %%r12, %%rax\n"
+      "2:"
+      : "+a"(result), "+D"(arguments), "+S"(size)
+      : [waitid] "i"(SYS_waitid), [by_pid] "i"(P_PID), [how] "i"(WEXITED | WNOWAIT), [again] "i"(-EINTR)
+      : "rcx", "rdx", "r8", "r10", "r11", "r12", "cc", "memory");
   return result;
 #else
   register long number __asm__("x8") = SYS_clone3, first __asm__("x0") = (long)arguments, second __asm__("x1") = sizeof *arguments;
-  __asm__ volatile("svc 0" : "+r"(first) : "r"(number), "r"(second) : "memory");
+  __asm__ volatile(
+      "svc 0\n\t"
+      "cmp x0, 0\n\t"
+      "b.le 2f\n\t"
+      "mov x9, x0\n"
+      "1:\n\t"
+      "mov x8, %[waitid]\n\t"
+      "mov x0, %[by_pid]\n\t"
+      "mov x1, x9\n\t"
+      "mov x2, 0\n\t"
+      "mov x3, %[how]\n\t"
+      "mov x4, 0\n\t"
+      "svc 0\n\t"
+      "cmn x0, %[again]\n\t"
+      "b.eq 1b\n\t"
+      "mov x0, x9\n"
+      "2:"
+      : "+r"(number), "+r"(first), "+r"(second)
+      : [waitid] "i"(SYS_waitid), [by_pid] "i"(P_PID), [how] "i"(WEXITED | WNOWAIT), [again] "i"(EINTR)
+      : "x2", "x3", "x4", "x9", "cc", "memory");
   return first;
 #endif
+}
+
+/* What init left of its request and on the stack. The program of the next run gets a copy of this memory. */
+__attribute__((noinline)) static void forget_run(void) {
+  char stack[INIT_STACK_BYTES];
+  explicit_bzero(stack, sizeof stack);
+  explicit_bzero(&request, sizeof request);
 }
 
 /* Returns in the program's process only. */
@@ -96,7 +164,6 @@ void box_await_run(struct box *box, int orders) {
 
 /* Without orders the process exits: the slot does not need the box, or init is dead. */
 static void await_orders(struct box *box, int from) {
-  static struct request request;
   char message;
   unsigned count;
   int passed[MESSAGE_DESCRIPTORS], *next = passed;

@@ -100,7 +100,8 @@ static pid_t fork_ahead(const struct fork_hooks *hooks) {
 /* Init has none, because it uses the zygote's memory. So the kernel would not tell the program on which processor it runs. */
 static void register_sequences(void) {
 #ifdef RSEQ_SIG
-  if (__rseq_size) syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, sizeof(struct rseq), 0, RSEQ_SIG);
+  /* The kernel knows no size below 32, and libc reports the bytes in use. */
+  if (__rseq_size) syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, __rseq_size < 32 ? 32 : __rseq_size, 0, RSEQ_SIG);
 #endif
 }
 

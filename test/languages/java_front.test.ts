@@ -20,11 +20,12 @@ const lines = (count: number, line: (i: number) => string) =>
   Array.from({ length: count }, (_, i) => line(i)).join('');
 
 /** One more than are kept apart. */
-const CROWD = `class A { public static void main(String[] a) {} }\n${lines(32, (i) => `class B${i} {}\n`)}`;
+const CROWD = `class A { public static void main(String[] a) {} }\n${lines(8, (i) => `class B${i} {}\n`)}`;
 const PROGRAMS: Record<string, string> = {
-  few: CROWD.replace(/class B31 .*\n/, ''),
+  few: CROWD.replace(/class B7 .*\n/, ''),
   crowd: CROWD,
   'of a package': 'package p; class A { class $B {} public static void main(String[] a) {} }',
+  case: 'class A { public static void main(String[] a) {} } class a {}',
   letter: 'class \u00c4 { public static void main(String[] a) {} }',
   'long name': `class ${'A'.repeat(201)} { public static void main(String[] a) {} }`,
   well: 'public class Main { record R(int a) {} enum E { A { int f() { return 1; } }; int f() { return 0; } } public static void main(String[] a) { Runnable r = () -> System.out.println(new R(1)); r.run(); } }',
@@ -51,7 +52,7 @@ const PROGRAMS: Record<string, string> = {
     'import java.util.function.*; public class Main { Function<String> f = x -> y; Supplier<Integer> s = () -> "a"; }',
 };
 
-const PACKED = new Set(['crowd', 'of a package', 'letter', 'long name']);
+const PACKED = new Set(['crowd', 'of a package', 'case', 'letter', 'long name']);
 
 /** A short run of a JVM takes half of the CPU time with these. */
 const fast = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];

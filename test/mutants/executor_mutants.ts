@@ -245,8 +245,9 @@ export const executorMutants: readonly Mutant[] = [
     'src/languages/java/resident_compiler.ts',
     RESIDENT,
     ['a cancelled compile ends', 'setTimeout(kill, CANCELLED_MS)', 'setTimeout(kill, ANSWER_MS)'],
-    ['no answer writes outside its program', '|| !FILE_NAME.test(name.part.toString())', ''],
+    ['no answer writes outside its program', '!FILE_NAME.test(name.part.toString())', 'false'],
     ['an answer has few files', 'files.size === PROGRAM_MOST_FILES || ', ''],
+    ['no file of an answer comes twice', ' || files.has(path)', ''],
     [
       'an ended compiler’s last report is charged',
       'this.#total_cpu_us = total_cpu_us;',

@@ -28,6 +28,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
@@ -83,7 +84,7 @@ public final class Compile {
   private static final int PATH_LIMIT = 0xFFFF;
   // resident_compiler.ts has these, too.
   private static final String ARCHIVE = "program.jar";
-  private static final int LOOSE_CLASSES_MOST = 32;
+  private static final int LOOSE_CLASSES_MOST = 8;
   private static final Pattern LOOSE_NAME = Pattern.compile("[A-Za-z0-9_$]{1,200}\\.class");
   /** As javac exits after a failure of its own. */
   private static final int ABNORMAL = 4;
@@ -157,7 +158,7 @@ public final class Compile {
       throws IOException {
     byte[] said;
     byte[] mainClass;
-    byte[] files;
+    Map<String, byte[]> files;
     boolean compiled;
     try {
       Compilation result = new Compilation(source).run(platform);
@@ -165,33 +166,29 @@ public final class Compile {
       compiled = result.compiled;
       said = result.diagnostics().getBytes(StandardCharsets.UTF_8);
       mainClass = (compiled ? result.mainClass() : "").getBytes(StandardCharsets.UTF_8);
-      files = compiled ? joined(result.files()) : new byte[0];
+      files = compiled ? result.files() : Map.of();
     } catch (Throwable e) {
       // The state of javac can no longer be trusted. halt() runs no hook that could wait for it.
       Runtime.getRuntime().halt(ABNORMAL);
       return;
     }
     int kept = Math.min(said.length, DIAGNOSTICS_LIMIT);
-    out.writeInt(3 * 4 + kept + mainClass.length + files.length);
+    int length = 3 * 4 + kept + mainClass.length;
+    for (Map.Entry<String, byte[]> file : files.entrySet()) {
+      length += 2 * 4 + file.getKey().length() + file.getValue().length;
+    }
+    out.writeInt(length);
     out.writeInt(compiled ? 0 : 1);
     out.writeInt(kept);
     out.write(said, 0, kept);
     out.writeInt(mainClass.length);
     out.write(mainClass);
-    out.write(files);
-  }
-
-  private static byte[] joined(Map<String, byte[]> files) throws IOException {
-    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-    DataOutputStream all = new DataOutputStream(bytes);
     for (Map.Entry<String, byte[]> file : files.entrySet()) {
-      byte[] name = file.getKey().getBytes(StandardCharsets.UTF_8);
-      all.writeInt(name.length);
-      all.write(name);
-      all.writeInt(file.getValue().length);
-      all.write(file.getValue());
+      out.writeInt(file.getKey().length());
+      out.writeBytes(file.getKey()); // ASCII
+      out.writeInt(file.getValue().length);
+      out.write(file.getValue());
     }
-    return bytes.toByteArray();
   }
 
   private static StandardJavaFileManager newFileManager() throws IOException {
@@ -285,7 +282,11 @@ public final class Compile {
 
     Map<String, byte[]> files() throws IOException {
       boolean loose = outputs.size() <= LOOSE_CLASSES_MOST;
-      for (String name : outputs.keySet()) loose = loose && LOOSE_NAME.matcher(name).matches();
+      // There are file systems for which a and A are one name.
+      Set<String> folded = new HashSet<>();
+      for (String name : outputs.keySet()) {
+        loose = loose && LOOSE_NAME.matcher(name).matches() && folded.add(name.toLowerCase(Locale.ROOT));
+      }
       if (!loose) return Map.of(ARCHIVE, archive());
       Map<String, byte[]> files = new LinkedHashMap<>();
       outputs.forEach((name, bytes) -> files.put(name, bytes.toByteArray()));

@@ -21,7 +21,7 @@ const FILE_NAME = /^(?:[A-Za-z0-9_$]{1,200}\.class|program\.jar)$/;
 /** No package can have this name, and no folder of a source. */
 export const PROGRAM_FOLDER = 'program.classes';
 export const PROGRAM_ARCHIVE = 'program.jar';
-export const PROGRAM_MOST_FILES = 32;
+export const PROGRAM_MOST_FILES = 8;
 /** Before an answer. */
 const LENGTH_BYTES = 4;
 const ANSWER_MOST_BYTES = 65 * MiB;
@@ -182,12 +182,16 @@ function decodeAnswer(bytes: Buffer): ResidentAnswer | null {
     const name = partAt(at);
     const content = name && partAt(name.end);
     if (name === null || content === null) return null;
-    if (files.size === PROGRAM_MOST_FILES || !FILE_NAME.test(name.part.toString())) return null;
-    files.set(`${PROGRAM_FOLDER}/${name.part}`, content.part);
+    const path = `${PROGRAM_FOLDER}/${name.part}`;
+    if (files.size === PROGRAM_MOST_FILES || files.has(path)) return null;
+    if (!FILE_NAME.test(name.part.toString())) return null;
+    files.set(path, content.part);
     at = content.end;
   }
+  const compiled = bytes.readUInt32BE(0) === 0;
+  if (compiled !== files.size > 0) return null;
   return {
-    compiled: bytes.readUInt32BE(0) === 0,
+    compiled,
     said: said.part,
     said_truncated: said.part.length >= DIAGNOSTICS_LIMIT,
     entry: entry.part.toString(),

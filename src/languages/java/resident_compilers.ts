@@ -49,7 +49,12 @@ export const COMPILER_STACK_BYTES = 8 * MiB;
  * Maps the JDK's archive of classes where it was made for. By its own default a JVM maps it elsewhere and changes each address
  * in it: a fifth of the CPU time of a start, and 10 MB that it shares with no other. Nothing is safer for it in a box.
  */
-export const CLASSES_IN_PLACE = ['-XX:+UnlockDiagnosticVMOptions', '-XX:ArchiveRelocationMode=0'];
+export const CLASSES_IN_PLACE = [
+  // A later JVM may not have the last of these.
+  '-XX:+IgnoreUnrecognizedVMOptions',
+  '-XX:+UnlockDiagnosticVMOptions',
+  '-XX:ArchiveRelocationMode=0',
+];
 
 /**
  * A compile takes half a second: C1's code is ready sooner than C2's is faster. Heap and stack are bounded so that
