@@ -154,7 +154,7 @@ export class Compiler {
           key: artefact,
           paths: [compiler.artefact],
           max_bytes: PROGRAM_BYTES,
-          // The folder counts as one of them.
+          // A folder counts as one file, beside the files in it.
           max_files: 1 + (compiler.most_files ?? 0),
         },
       },

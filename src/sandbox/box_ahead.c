@@ -43,8 +43,8 @@ pid_t box_clone_ahead(struct box *box, int orders, uint32_t run, _Atomic int *pi
 
 /*
  * To copy an interpreter's page tables and to free the copy costs 0.3 ms, and init needs none of it. So init uses the caller's
- * memory, as after vfork, and goes on below this function's frame. The caller does nothing but wait: it writes nothing, and no
- * signal can make it. (After vfork itself it would wait in a state that counts as load of the machine.) The program's process,
+ * memory, as after vfork, and goes on below this function's frame. The caller only waits: it writes nothing, and no
+ * signal handler runs in it. (After vfork itself it would wait in a state that counts as load of the machine.) The program's process,
  * which init forks, returns from here with a copy of both.
  */
 __attribute__((noinline)) static pid_t clone_sharing(struct box *box, int orders, uint32_t run, struct clone_args *arguments) {

@@ -17,8 +17,8 @@
  * init's pid before init runs, and `pidfd`, if it is not NULL, a descriptor of it.
  * Returns the pid, or -1; in the program's process it returns 0.
  *
- * With `box->thread_id`, which a zygote has, init uses the memory of the caller instead of a copy, and the caller is suspended
- * until init is dead. What init changes in it stays.
+ * With `box->thread_id`, which a zygote has, init uses the memory of the caller instead of a copy, and the call returns in the
+ * caller when init is dead. What init changes in this memory stays, except its request and its stack.
  */
 pid_t box_clone_ahead(struct box *box, int orders, uint32_t run, _Atomic int *pid, int *pidfd);
 

@@ -47,7 +47,7 @@ export const COMPILER_STACK_BYTES = 8 * MiB;
 
 /**
  * Maps the JDK's archive of classes where it was made for. By its own default a JVM maps it elsewhere and changes each address
- * in it: a fifth of the CPU time of a start, and 10 MB that it shares with no other. Nothing is safer for it in a box.
+ * in it: a fifth of the CPU time of a start, and 10 MB that it shares with no other. In a box, an address that varies protects nothing.
  */
 export const CLASSES_IN_PLACE = [
   // A later JVM may not have the last of these.
