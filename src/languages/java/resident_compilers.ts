@@ -46,8 +46,9 @@ const MiB = 1024 * 1024;
 export const COMPILER_STACK_BYTES = 8 * MiB;
 
 /**
- * Maps the JDK's archive of classes where it was made for. By its own default a JVM maps it elsewhere and changes each address
- * in it: a fifth of the CPU time of a start, and 10 MB that it shares with no other. In a box, an address that varies protects nothing.
+ * Maps the JDK's archive of classes at the address that it was made for. By default a JVM maps it elsewhere and changes each
+ * address in it. That takes an eighth of the CPU time of a start, and 8 to 10 MB that it shares with no other JVM. In a box, an
+ * address that varies protects nothing.
  */
 export const CLASSES_IN_PLACE = [
   // A later JVM may not have the last of these.
