@@ -153,6 +153,53 @@ t.test('the limits hold', async (t) => {
   });
 });
 
+/** Runs of one interpreter have one seed. */
+const SEED = 'import sys; print(hash("x"), "decimal" in sys.modules)';
+
+const ENDINGS: readonly { how: string; source: string; parts?: Parts; seen: object }[] = [
+  {
+    how: 'a run that the launcher ended',
+    source: 'while True: pass',
+    parts: { limits: { cpu_ms: 100 } },
+    seen: { killed_for: 'cpu' },
+  },
+  {
+    how: 'a run that met its memory limit',
+    source: 'x = bytearray(400 << 20)',
+    parts: { limits: { memory_bytes: 64 * MiB } },
+    seen: { signal: 9 },
+  },
+  {
+    how: 'a run that killed all that it could',
+    source: 'import os\nfor n in range(1, 100):\n  if os.fork() == 0: os.kill(-1, 9)',
+    parts: { limits: { processes: 8 } },
+    seen: { killed_for: null },
+  },
+  {
+    how: 'a run whose box could not be made, after its orders came',
+    source: 'print(1)',
+    parts: {
+      files: [{ path: 'large', bytes: Buffer.alloc(2 * MiB) }],
+      limits: { disk_bytes: MiB },
+    },
+    seen: { name: 'SandboxFault' },
+  },
+];
+
+for (const { how, source, parts = {}, seen } of ENDINGS)
+  t.test(`the same interpreter forks the run after ${how}`, async (t) => {
+    const seeds: string[] = [];
+    // One that has served for half a minute is replaced: then once more.
+    for (let tries = 0; tries < 5 && (tries === 0 || seeds.at(-1) !== seeds.at(-2)); tries++) {
+      t.ok(await warm(sandbox));
+      seeds.push(said(await sandbox.run(forked(SEED))));
+      t.match(await sandbox.run(forked(source, parts)).catch((error: unknown) => error), seen);
+      seeds.push(said(await sandbox.run(forked(SEED))));
+    }
+    t.match(seeds.at(-1), / True$/);
+    t.equal(seeds.at(-1), seeds.at(-2));
+  });
+
 t.test('the work directory is as large as asked for, whatever the run before had', async (t) => {
   const source = `
 import re
@@ -177,11 +224,10 @@ for n in range(100):
 });
 
 t.test('an account never gets the interpreter of another', async (t) => {
-  const seed = 'import sys; print(hash("x"), "decimal" in sys.modules)';
   const seeds = new Map<string, string>();
   for (const account of ['one', 'two', 'one', 'three']) {
     t.ok(await warm(sandbox, account));
-    const [hash = '', warmth] = said(await sandbox.run(forked(seed, {}, account))).split(' ');
+    const [hash = '', warmth] = said(await sandbox.run(forked(SEED, {}, account))).split(' ');
     t.equal(warmth, 'True');
     t.notOk(
       [...seeds].some(([other, used]) => other !== account && used === hash),
