@@ -10,6 +10,7 @@ import { createExecutor, type ExecutorOptions } from '../../src/executor/executo
 import type { Watchers } from '../../src/executor/judged_execution.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
+import type { IsolationKind } from '../../src/executor/sandbox_options.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../../src/judging/execution.ts';
 import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
@@ -26,6 +27,8 @@ type Options = Partial<Omit<ExecutorOptions, 'sandbox' | 'cache' | 'contents'>> 
   /** kept, where it is given */
   folder?: string;
   slots?: number;
+  /** the best that the machine has, if it is not given */
+  isolation?: IsolationKind;
   /** all, if they are not given; with fewer it is ready sooner */
   languages?: readonly LanguageName[];
   standing_boxes?: number;
@@ -56,6 +59,7 @@ export async function anExecutor(t: Test, options: Options = {}) {
   const sandbox = await openSandbox({
     launcher: join(BUILD, 'launcher'),
     ...(options.switches?.['python_zygote'] && { zygote: join(BUILD, 'zygote.so') }),
+    ...(options.isolation && { isolation: options.isolation }),
     slots: options.slots ?? 2,
     stream_slots: options.standing_boxes ?? 3,
     profiles: await profilesFor(toolchains),

@@ -6,6 +6,16 @@ const MiB = 1024 * 1024;
 const main = (body: string) =>
   `public class Main { public static void main(String[] args) throws Exception { ${body} } }`;
 
+/** Each class says which it is, and each is loaded. */
+function classes(count: number): string {
+  const others = Array.from({ length: count - 1 }, (_, n) => n + 1);
+  const words = others.map((n) => ` + C${n}.WORD`).join('');
+  const texts = others.map(
+    (n) => `class C${n} { static final String WORD = String.valueOf(" ${n}".toCharArray()); }`,
+  );
+  return `${main(`System.out.print(0${words === '' ? '' : ' + ""'}${words});`)}\n${texts.join('\n')}`;
+}
+
 for (const way of ['resident', 'plain'] as const) {
   t.test(`Java, by a ${way} compiler`, async (t) => {
     const switches = { ...PLAIN, java_compiler: way === 'resident' };
@@ -83,6 +93,22 @@ for (const way of ['resident', 'plain'] as const) {
       for (const [name, code, stdout] of rows) {
         t.match(await java(code), { verdict: 'AC', stdout, stderr: '' }, name);
       }
+    });
+
+    t.test('any number of classes, compiled and from the cache', async (t) => {
+      for (const count of [1, 8, 9, 40]) {
+        const stdout = Array.from({ length: count }, (_, n) => n).join(' ');
+        t.match(await java(classes(count)), { verdict: 'AC', stdout, stderr: '' }, `${count}`);
+        const again = await run('java', classes(count));
+        t.match(again, { verdict: 'AC', stdout, stderr: '', compile: { cached: true } });
+      }
+    });
+
+    t.test('classes whose names differ in their case alone', async (t) => {
+      const code = `${main('System.out.print(new a().b() + new A().b());')}
+class a { int b() { return 1; } }
+class A { int b() { return 20; } }`;
+      t.match(await java(code), { verdict: 'AC', stdout: '21', stderr: '' });
     });
 
     t.test('without a main it cannot run, without a class it cannot be compiled', async (t) => {
@@ -170,3 +196,17 @@ for (const way of ['resident', 'plain'] as const) {
     });
   });
 }
+
+t.test('any number of classes, without a box', async (t) => {
+  const { run, executor } = await anExecutor(t, {
+    languages: ['java'],
+    switches: PLAIN,
+    isolation: 'rlimits',
+  });
+  await executor.prepared();
+  for (const count of [1, 8, 9]) {
+    const stdout = Array.from({ length: count }, (_, n) => n).join(' ');
+    for (const _ of ['compiled', 'from the cache'])
+      t.match(await run('java', classes(count)), { verdict: 'AC', stdout, stderr: '' });
+  }
+});
