@@ -44,14 +44,13 @@ end
 $$;
 
 -- The first half of a receipt, with the rate spent: the status, the salts of the bytes that the account sent and received,
--- and a checkpoint that has all events of the submission, with its cosignatures. No note: they are not sealed yet.
---
--- Witnesses follow some seconds behind. So of the last checkpoints it is the newest that most of them have cosigned. Those of
--- the deployment count (all, where it names none): lines of others would choose a checkpoint that lacks theirs.
+-- and those of the last checkpoints that have all events of the submission, each with the lines of the witnesses. No
+-- checkpoint: they are not sealed yet. First come those with most lines, and of those the newest. Lines of the deployment's
+-- witnesses count (all, where it names none): those of others would choose a checkpoint that lacks theirs.
 create or replace function runledger.read_receipt(digest bytea, id uuid, witnesses text[])
 returns table (
   outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
-  status text, salts jsonb, note text, size bigint, generation smallint, to_xid text, cosignatures text[]
+  status text, salts jsonb, checkpoints jsonb
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -77,16 +76,17 @@ begin
     -- Without the offset, this could read the whole log backwards by its feed.
     select e.generation, e.xid into last from (select e.generation, e.xid from events e where e.stream = read_receipt.id offset 0) e
     order by e.generation desc, e.xid desc limit 1;
-    select c.note, c.size, c.generation, c.to_xid::text, w.lines into note, size, generation, to_xid, cosignatures
-    from (select * from checkpoints order by number desc limit 16) c
+    select coalesce(jsonb_agg(
+      jsonb_build_object('note', c.note, 'size', c.size, 'generation', c.generation, 'to_xid', c.to_xid::text, 'lines', w.lines)
+      order by cardinality(w.lines) desc, c.number desc), '[]') into checkpoints
+    from (select * from runledger.checkpoints order by number desc limit 16) c
     cross join lateral (
       select coalesce(array_agg(k.line order by k.witness), '{}') as lines from cosignatures k
       where k.origin = c.origin and k.size = c.size and (cardinality(witnesses) = 0 or k.witness = any (witnesses))
     ) w
     -- A policy is of one name.
     where (c.generation, c.to_xid) > (last.generation, last.xid)
-      and c.origin = (select newest.origin from checkpoints newest order by newest.number desc limit 1)
-    order by cardinality(w.lines) desc, c.number desc limit 1;
+      and c.origin = (select newest.origin from runledger.checkpoints newest order by newest.number desc limit 1);
   end if;
   return next;
 end

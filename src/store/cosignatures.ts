@@ -4,7 +4,9 @@ import {
   BadNote,
   cosignedAt,
   isKeyOf,
+  isSignatureOf,
   type NoteSignature,
+  parseNote,
   parseSignature,
   signatureLine,
   type VerifierKey,
@@ -54,20 +56,32 @@ export async function readCosigned(
 /** A note has at most 64 signatures, and one is the log's. */
 export const MOST_COSIGNATURES = 63;
 
-/**
- * The note with lines of these witnesses; of any witness, if none is given. The rest is left out: one line that is no
- * signature, or one too many, would spoil the note.
- */
-export function cosignedText(
+/** The note with what these witnesses said of it, or any, if none is given. */
+export const cosignedText = (
   note: string,
   lines: readonly string[],
   witnesses: readonly VerifierKey[],
-): string {
-  const known = lines
+): string => [note, ...cosignaturesOf(note, lines, witnesses).map(signatureLine)].join('');
+
+/**
+ * The lines that are signatures of these witnesses, or of any, if none is given. The rest is left out: one line that is no
+ * signature, or does not verify, or is one too many, would spoil the note. A login of web can store any line.
+ */
+export function cosignaturesOf(
+  note: string,
+  lines: readonly string[],
+  witnesses: readonly VerifierKey[],
+): NoteSignature[] {
+  const { text } = parseNote(note);
+  return lines
     .map(cosignatureOf)
     .filter((each) => each !== null)
-    .filter((each) => witnesses.length === 0 || witnesses.some((key) => isKeyOf(each, key)));
-  return [note, ...known.slice(0, MOST_COSIGNATURES).map(signatureLine)].join('');
+    .filter(
+      (each) =>
+        witnesses.length === 0 ||
+        witnesses.some((key) => isKeyOf(each, key) && isSignatureOf(key, text, each)),
+    )
+    .slice(0, MOST_COSIGNATURES);
 }
 
 /** Null for a line that is no signature. */

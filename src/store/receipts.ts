@@ -15,7 +15,7 @@ import { parseNote, type VerifierKey } from '../proof/note.ts';
 import type { Receipt } from '../proof/receipt.ts';
 import { DamagedTree, TILE_WIDTH, type Tile, Tiles } from '../proof/tiles.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
-import { cosignedText, witnessName } from './cosignatures.ts';
+import { cosignaturesOf, cosignedText, witnessName } from './cosignatures.ts';
 import { readStream } from './entries.ts';
 
 export type ReceiptOutcome =
@@ -34,12 +34,16 @@ type Row = CallerRow & {
   outcome: string;
   status: Status;
   salts: Record<string, string> | null;
-  /** The checkpoint; null if none has all events. */
-  note: string | null;
-  size: string;
-  generation: number;
-  to_xid: string;
-  cosignatures: string[];
+  /** The last checkpoints that have all events, with the lines that witnesses said of each: those with most lines first. */
+  checkpoints: Checkpoint[];
+};
+
+type Checkpoint = {
+  readonly note: string;
+  readonly size: number;
+  readonly generation: number;
+  readonly to_xid: string;
+  readonly lines: readonly string[];
 };
 
 export function createReceipts(db: Db, witnesses: readonly VerifierKey[] = []): Receipts {
@@ -53,14 +57,16 @@ export function createReceipts(db: Db, witnesses: readonly VerifierKey[] = []): 
       if (rejected) return rejected;
       const caller = callerOf(row!);
       if (row!.outcome === 'not_found') return { kind: 'not_found', caller };
-      const { status, note, cosignatures } = row!;
+      const { status } = row!;
       const unsealed = { kind: 'not_sealed' as const, caller, status };
-      if (note === null || !hasEnded(status)) return unsealed;
+      const chosen = mostCosigned(row!.checkpoints, witnesses);
+      if (chosen === null || !hasEnded(status)) return unsealed;
       const entries = await entriesOf(db, id);
       // An event may have come since.
-      if (!entries.every(({ event }) => isBefore(event, row!))) return unsealed;
-      const checkpoint = cosignedText(note, cosignatures, witnesses);
-      const events = await provenBy(db, entries, { checkpoint, size: Number(row!.size) });
+      if (!entries.every(({ event }) => isBefore(event, chosen))) return unsealed;
+      const { note, lines, size } = chosen;
+      const checkpoint = cosignedText(note, lines, witnesses);
+      const events = await provenBy(db, entries, { checkpoint, size });
       const openings = Object.fromEntries(
         Object.entries(row!.salts ?? {}).map(([kind, salt]) => [kind, { salt }]),
       );
@@ -69,7 +75,29 @@ export function createReceipts(db: Db, witnesses: readonly VerifierKey[] = []): 
   };
 }
 
-function isBefore({ generation, xid }: LogEvent, checkpoint: Row): boolean {
+/**
+ * Witnesses follow some seconds behind. So it is the newest that most of them have cosigned. A login of web can store any line,
+ * so lines are verified before they choose.
+ */
+function mostCosigned(
+  checkpoints: readonly Checkpoint[],
+  witnesses: readonly VerifierKey[],
+): Checkpoint | null {
+  let best: Checkpoint | null = null;
+  let most = -1;
+  for (const checkpoint of checkpoints) {
+    const { note, lines } = checkpoint;
+    // Those that follow have no more lines than this one.
+    if (lines.length <= most) break;
+    const count = cosignaturesOf(note, lines, witnesses).length;
+    if (count <= most) continue;
+    best = checkpoint;
+    most = count;
+  }
+  return best;
+}
+
+function isBefore({ generation, xid }: LogEvent, checkpoint: Checkpoint): boolean {
   if (generation !== checkpoint.generation) return generation < checkpoint.generation;
   return xid < BigInt(checkpoint.to_xid);
 }

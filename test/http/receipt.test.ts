@@ -1,8 +1,17 @@
 /** Receipts over HTTP, from real runs of the service, with both verifiers. */
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { keyText, NoteSigner, parseNote, WITNESS_KEY } from '../../src/proof/note.ts';
-import { putCosignature } from '../../src/store/cosignatures.ts';
+import { secretDigest } from '../../src/access/secret.ts';
+import {
+  keyText,
+  NoteSigner,
+  parseNote,
+  signatureBy,
+  signatureLine,
+  WITNESS_KEY,
+} from '../../src/proof/note.ts';
+import { lastCheckpoint, noteWithCosignatures } from '../../src/store/checkpoints.ts';
+import { putCosignature, witnessName } from '../../src/store/cosignatures.ts';
 import { setTier } from '../../src/store/keys.ts';
 import { createReceipts } from '../../src/store/receipts.ts';
 import { purgePayloads } from '../../src/store/retention.ts';
@@ -149,6 +158,53 @@ t.test('a receipt has the newest checkpoint that most witnesses have cosigned', 
   await sealAndCosign(service);
   t.equal(await sizeOf(), second);
 });
+
+t.test(
+  'lines that are no cosignatures neither choose a checkpoint nor get into a receipt',
+  async (t) => {
+    const service = await startService(t, { webs: 1 });
+    const key = await service.key();
+    const id = await submitted(service, key);
+    await service.worker.finish(id);
+    await sealAndCosign(service);
+    const digest = secretDigest(key);
+    const receipts = createReceipts(service.db, [witness.verifier]);
+    const noteNow = async () => {
+      const found = await receipts.read(digest, id);
+      const [event] = found.kind === 'found' ? found.receipt.events : [];
+      const proof = event?.proof ?? '';
+      return parseNote(proof.slice(proof.indexOf('\n\n') + 2));
+    };
+    const cosigned = await noteNow();
+    t.ok(signatureBy(cosigned, witness.verifier));
+    const { name, id: key_id } = witness.verifier;
+    const bytes = Buffer.alloc(72, 1);
+    const lines = ['no signature\n', signatureLine({ name, id: key_id, bytes })];
+    for (const line of lines) {
+      await submitted(service, key);
+      await sealAll(service);
+      // A login of web may call it.
+      await service.db`
+      select runledger.put_cosignature(c.origin, c.size, ${witnessName(witness.verifier)}, now(), ${line})
+      from runledger.last_checkpoint() c`;
+      const stored = await service.db`
+      select from runledger.cosignatures k where k.line = ${line} and k.size = (select max(c.size) from runledger.checkpoints c)`;
+      t.equal(stored.length, 1);
+      t.same(await noteNow(), cosigned, line);
+      const last = await lastCheckpoint(service.db);
+      t.equal(
+        noteWithCosignatures(last!, [witness.verifier]),
+        last!.note,
+        'the rest of the note stays',
+      );
+    }
+    await submitted(service, key);
+    await sealAndCosign(service);
+    const next = await noteNow();
+    t.not(next.text, cosigned.text, 'a cosignature that verifies does');
+    t.ok(signatureBy(next, witness.verifier));
+  },
+);
 
 t.test('receipts of all kinds of submissions are proven by both verifiers', async (t) => {
   const service = await sealing(t, {

@@ -124,8 +124,13 @@ export const receiptMutants: readonly Mutant[] = [
     HTTP,
     [
       'cosignatures are part of the receipt',
-      'cosignedText(note, cosignatures, witnesses)',
+      'cosignedText(note, lines, witnesses)',
       'cosignedText(note, [], witnesses)',
+    ],
+    [
+      'lines that do not verify choose no checkpoint',
+      'const count = cosignaturesOf(note, lines, witnesses).length;',
+      'const count = lines.length;',
     ],
     [
       'an event that is not in the tree gets no receipt',
