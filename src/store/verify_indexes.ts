@@ -17,6 +17,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Db } from '../db.ts';
+import type { Attempt } from './attempts.ts';
 import type { Problems } from './problems.ts';
 import { BY_INDEX, BY_PAGES, FROM_INDEX, reading } from './scans.ts';
 
@@ -38,24 +39,44 @@ type Index = {
 
 type Sum = { readonly rows: string; readonly sum: string | null };
 
-/** `known`: the lines of sql/definitions.txt. */
+/** Those of each table are a work of their own. `known`: the lines of sql/definitions.txt. */
 export async function checkIndexes(
-  db: Db,
+  attempt: Attempt,
   known: readonly string[],
   problems: Problems,
 ): Promise<void> {
   const seed = randomBytes(8).readBigInt64BE();
-  const indexes = await btrees(db, known);
-  for (const [table, of_table] of Map.groupBy(indexes, (index) => index.table)) {
-    const sums = await reading(db, BY_PAGES, () => sumsOfTable(db, table, of_table, seed));
-    for (const [n, index] of of_table.entries()) {
-      const { keys, places } = sums[n]!;
-      if (!index.of_expressions)
-        await reading(db, FROM_INDEX, () => compareKeys(db, index, keys, seed, problems));
-      await reading(db, BY_INDEX, () => compareRows(db, index, places, seed, problems));
-      await reading(db, FROM_INDEX, () => lookUpKeys(db, index, problems));
-    }
+  const indexes = await attempt('schema', 'indexes', problems, (db) => btrees(db, known), []);
+  const tables = [...Map.groupBy(indexes, ({ table }) => table)];
+  await Promise.all(
+    tables.map(([table, of_table]) =>
+      attempt(
+        'schema',
+        `the indexes of ${table}`,
+        problems.part(),
+        (db, its) => checkTable(db, table, of_table, seed, its),
+        null,
+      ),
+    ),
+  );
+}
+
+async function checkTable(
+  db: Db,
+  table: string,
+  indexes: readonly Index[],
+  seed: bigint,
+  problems: Problems,
+): Promise<null> {
+  const sums = await reading(db, BY_PAGES, () => sumsOfTable(db, table, indexes, seed));
+  for (const [n, index] of indexes.entries()) {
+    const { keys, places } = sums[n]!;
+    if (!index.of_expressions)
+      await reading(db, FROM_INDEX, () => compareKeys(db, index, keys, seed, problems));
+    await reading(db, BY_INDEX, () => compareRows(db, index, places, seed, problems));
+    await reading(db, FROM_INDEX, () => lookUpKeys(db, index, problems));
   }
+  return null;
 }
 
 /** Those that this release has as unique, by the line of any other: see schema_lines.ts. */
