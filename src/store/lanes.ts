@@ -42,7 +42,7 @@ const HELD_UP: ReadonlySet<string> = new Set(['55P03', '40P01']);
 type Options = {
   /** The statements that begin each transaction. */
   readonly settings: string;
-  /** What is done before there is a snapshot. */
+  /** What is done before there is a snapshot. May be done twice. */
   readonly prepare: (run: Run) => Promise<unknown>;
   /** Learns of the error that ends all, before they have ended. */
   readonly onGone: OnGone;
@@ -75,11 +75,10 @@ async function lead<T>(
   work: (run: Run) => Promise<T>,
 ): Promise<T> {
   await tx.unsafe(settings).simple();
-  await prepare(runIn(tx, onGone));
   const lanes = new Lanes(others === 0, onGone);
-  if (others > 0) {
-    const snapshot = await lend(tx);
-    await tx.unsafe(IMPATIENT).simple();
+  if (others === 0) await prepare(runIn(tx, onGone));
+  else {
+    const snapshot = await lend(tx, prepare);
     for (let n = 0; n < others; n++) void lanes.join(db, snapshot, settings);
   }
   const result = Promise.race([work(lanes.run), lanes.failure]);
@@ -98,13 +97,17 @@ type Snapshot = {
   readonly mark: string;
 };
 
+/** All begins again on one connection. */
 class NotLent extends Error {}
 
 const MARK = 'pg_current_snapshot()::text || pg_postmaster_start_time()::text as mark';
 
-async function lend(tx: Tx): Promise<Snapshot> {
+/** Not in a savepoint, which the server does not allow. */
+async function lend(tx: Tx, prepare: Options['prepare']): Promise<Snapshot> {
   try {
+    await prepare((work) => work(tx as unknown as Db));
     const [row] = await tx.unsafe<Snapshot[]>(`select pg_export_snapshot() as id, ${MARK}`);
+    await tx.unsafe(IMPATIENT).simple();
     // It becomes a part of a statement.
     if (/^[0-9A-F-]+$/.test(row!.id)) return row!;
   } catch (error) {
