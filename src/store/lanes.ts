@@ -170,21 +170,22 @@ class Lanes {
 
   async join(db: Db, { id, mark }: Snapshot, settings: string): Promise<void> {
     const ended = Promise.withResolvers<void>();
-    let has_joined = false;
-    const lose = (error: unknown) => {
-      if (has_joined) this.fail(error);
-    };
     const work = async (tx: Tx) => {
       await tx.unsafe(`set transaction snapshot '${id}'; ${settings}; ${IMPATIENT}`).simple();
       const [its] = await tx.unsafe<{ mark: string; is_plain: boolean }[]>(
         `select ${MARK}, pg_my_temp_schema() = 0::oid as is_plain`,
       );
       if (this.#closed || its!.mark !== mark || !its!.is_plain) return;
-      has_joined = true;
       this.#others.push(ended.promise);
       await this.serve(tx, false);
     };
-    await db.begin(ISOLATION, unlessGone(work, lose)).catch(lose);
+    // What is lost with a work, the work itself has said.
+    await db
+      .begin(
+        ISOLATION,
+        unlessGone(work, () => {}),
+      )
+      .catch(() => {});
     ended.resolve();
   }
 

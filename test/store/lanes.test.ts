@@ -136,10 +136,12 @@ t.test('it goes on with one connection where the snapshot cannot be lent', async
   const { root, db } = await scene(t);
   await root`revoke execute on function pg_export_snapshot() from public`;
   await onlyFirst(t, db);
+  await root`grant execute on function pg_export_snapshot() to public`;
   await root.unsafe(`alter function pg_export_snapshot() rename to exported;
     create function pg_catalog.pg_export_snapshot() returns text language sql
-      as $$ select '1''; select ''1' $$`);
+      as $$ select exported() || '''; commit; create table public.mine (); begin; --' $$`);
   await onlyFirst(t, db);
+  t.same(await root`select to_regclass('public.mine') as is`, [{ is: null }]);
 });
 
 t.test('a snapshot of somebody else is not taken for that of the first connection', async (t) => {
