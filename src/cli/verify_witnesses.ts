@@ -17,7 +17,7 @@ import { BadNote, cosignedAt, parseNote, signatureBy } from '../proof/note.ts';
 import { judgeCheckpoint, NONE, type Policy } from '../proof/policy.ts';
 import { DamagedTree } from '../proof/tiles.ts';
 import { lastCosigned, noteOfSize, readStoredTiles } from '../store/stored_tree.ts';
-import { readNow } from '../store/verify.ts';
+import { readNow } from '../store/verify_session.ts';
 import { askWitness, NoAnswer } from '../witness/ask_witness.ts';
 
 export type Asked = {

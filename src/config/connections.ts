@@ -29,7 +29,7 @@ export const CONNECTIONS = {
   },
   /** Of a web process, to the server of RUNLEDGER_READ_DATABASE_URL, beside those to the primary. */
   replica: { reads: { least: 2, most: 8, why: 'reads what has ended' } },
-  command: { commands: { least: 2, most: 2, why: 'asks and answers' } },
+  command: { commands: { least: 2, most: 3, why: 'asks and answers; `verify` uses all' } },
 } as const satisfies Readonly<Record<string, Table>>;
 
 export type Holder = keyof typeof CONNECTIONS;

@@ -253,7 +253,7 @@ async function generationOf(db: Db): Promise<number> {
 }
 
 async function asked<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
-  const db = connect(url, { name: 'runledger upgrade', max: 2, unpinned: true });
+  const db = connect(url, { name: 'runledger upgrade', max: 3, unpinned: true });
   try {
     return await work(db);
   } finally {

@@ -33,7 +33,7 @@ import { copyOut } from './entries.ts';
 import { migrate, migrateTo } from './migrate.ts';
 import { DEFINITIONS } from './schema_version.ts';
 import { digestOf, sqlFiles } from './sql_files.ts';
-import { sessionSettings } from './verify.ts';
+import { sessionSettings } from './verify_session.ts';
 
 export type BackedUp = { tables: number; bytes: number };
 /** `applied`: the migrations that came after the version that made the file. */

@@ -20,7 +20,7 @@ import {
   sealedSize,
   storedNotes,
 } from './stored_tree.ts';
-import { sessionSettings } from './verify.ts';
+import { sessionSettings } from './verify_session.ts';
 
 export type Exported = {
   readonly entries: number;

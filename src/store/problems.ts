@@ -1,6 +1,8 @@
 /**
  * What verify finds wrong. It goes on after the first problem, so there can be millions: of each group it keeps the first
  * hundred lines and the number of all. Groups come out in the order of GROUPS: what could hide other problems is first.
+ *
+ * Works that run at the same time have a part each. Lines come out in the order of the parts, whichever work was first.
  */
 import { printable } from '../domain/printable.ts';
 
@@ -28,8 +30,11 @@ export function oneLine(text: string): string {
   return `${printable(Buffer.from(text.slice(0, MOST_LINE)).toString())}… (${text.length} characters)`;
 }
 
+type Found = { lines: string[]; count: number };
+
 export class Problems {
-  readonly #groups = new Map<Group, { lines: string[]; count: number }>();
+  readonly #groups = new Map<Group, Found>();
+  readonly #parts: Problems[] = [];
 
   /** `line`: a function where making it costs something. */
   add(name: Group, line: string | (() => string)): void {
@@ -44,7 +49,19 @@ export class Problems {
     if (count > 0) this.#group(name).count += count;
   }
 
-  #group(name: Group) {
+  /** A new part: its problems come behind those of this one, and of its parts so far. */
+  part(): Problems {
+    const part = new Problems();
+    this.#parts.push(part);
+    return part;
+  }
+
+  /** Forgets its own problems, because a work begins again. */
+  clear(): void {
+    this.#groups.clear();
+  }
+
+  #group(name: Group): Found {
     const known = this.#groups.get(name);
     if (known) return known;
     const made = { lines: [] as string[], count: 0 };
@@ -52,21 +69,28 @@ export class Problems {
     return made;
   }
 
+  /** Itself and its parts, with theirs. */
+  #all(): Problems[] {
+    return [this, ...this.#parts.flatMap((part) => part.#all())];
+  }
+
+  #groupsOfAll(): [Group, Found][] {
+    const all = this.#all();
+    return GROUPS.flatMap((name): [Group, Found][] => {
+      const found = all.flatMap((part) => part.#groups.get(name) ?? []);
+      if (found.length === 0) return [];
+      const lines = found.flatMap((one) => one.lines).slice(0, SHOWN);
+      return [[name, { lines, count: found.reduce((sum, one) => sum + one.count, 0) }]];
+    });
+  }
+
   counts(): Partial<Record<Group, number>> {
-    return Object.fromEntries(
-      GROUPS.flatMap((name) => {
-        const group = this.#groups.get(name);
-        return group ? [[name, group.count]] : [];
-      }),
-    );
+    return Object.fromEntries(this.#groupsOfAll().map(([name, { count }]) => [name, count]));
   }
 
   lines(): string[] {
-    return GROUPS.flatMap((name) => {
-      const group = this.#groups.get(name);
-      if (!group) return [];
-      const more = group.count - group.lines.length;
-      return more > 0 ? [...group.lines, `${name}: and ${more} more`] : group.lines;
-    });
+    return this.#groupsOfAll().flatMap(([name, { lines, count }]) =>
+      count > lines.length ? [...lines, `${name}: and ${count - lines.length} more`] : lines,
+    );
   }
 }

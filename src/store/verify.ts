@@ -12,25 +12,26 @@
  *
  *   5. The schema must not have been changed in the meantime (catalogue_changes.ts).
  *
- * It takes one connection and one snapshot, so the service may go on while it runs. The commands that exchange tables wait
- * for it (beside_verify.ts). It goes on after a problem, because the first one found is seldom the first one made.
+ * It reads one snapshot, so the service may go on while it runs, and what does not depend on another step is done at the same
+ * time, on several connections (lanes.ts). The commands that exchange tables wait for it (beside_verify.ts). It goes on after a
+ * problem, because the first one found is seldom the first one made.
  */
-import type postgres from 'postgres';
 import { type Db, isAway } from '../db.ts';
-import { PINNED, settingStatements } from '../db_settings.ts';
 import { agoText, DATED_BACK_LATE_MS, timeText } from '../domain/clocks.ts';
 import { printable } from '../domain/printable.ts';
 import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
 import { noteText } from '../proof/note.ts';
 import type { Policy } from '../proof/policy.ts';
+import { type Attempt, attempts } from './attempts.ts';
 import { VERIFY_LOCK } from './beside_verify.ts';
 import { catalogueMarks, type Marks, reportChanges } from './catalogue_changes.ts';
 import type { LogClaim } from './entry_check.ts';
 import type { EventDifference } from './event_differences.ts';
+import { inLanes, type Run } from './lanes.ts';
 import { nameDifferences } from './name_differences.ts';
-import { type Group, oneLine, Problems } from './problems.ts';
-import { hasConflictCode, mustEnd, type OnGone, unlessGone } from './recovery.ts';
+import { oneLine, Problems } from './problems.ts';
+import { hasConflictCode, type OnGone } from './recovery.ts';
 import {
   judgeSketch,
   type Kept,
@@ -42,9 +43,10 @@ import {
 import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
 import { checkPayloads } from './verify_payloads.ts';
-import { type Comparison, compareAll, type Difference } from './verify_projections.ts';
+import { believable, type Comparison, compareAll, type Difference } from './verify_projections.ts';
 import { checkDetached, checkForgotten, checkRemovals, checkRepairs } from './verify_removals.ts';
 import { type SealReport, verifySeals } from './verify_seals.ts';
+import { readNow, sessionSettings } from './verify_session.ts';
 import { checkRows, checkShape, knownDefinitions } from './verify_shape.ts';
 import { checkStreams } from './verify_streams.ts';
 import { checkTestSets, type TestSetReport } from './verify_test_sets.ts';
@@ -135,173 +137,158 @@ async function verifyNow(
   problems: Problems,
   onGone: OnGone,
 ): Promise<Verification> {
-  const settings = await sessionSettings(db);
+  const parts = Object.fromEntries(PARTS.map((name) => [name, problems.part()])) as Parts;
   let marks: Marks = new Map();
-  const work = async (tx: postgres.TransactionSql) => {
-    await tx.unsafe(settings).simple();
-    const attempt = attempts(tx, problems, onGone);
-    // Before the first statement that takes a snapshot.
-    await attempt('schema', 'the schema', (its) => its.unsafe(VERIFY_LOCK).simple(), null);
-    marks = await attempt('schema', 'the catalogue', catalogueMarks, marks);
-    return verifyIn(tx, options, problems, onGone);
-  };
-  const found = await db.begin(
-    'isolation level repeatable read read only',
-    unlessGone(work, onGone),
+  const found = await inLanes(
+    db,
+    {
+      settings: await sessionSettings(db),
+      prepare: (run) =>
+        attempts(run)(
+          'schema',
+          'the schema',
+          parts.lock,
+          (its) => its.unsafe(VERIFY_LOCK).simple(),
+          null,
+        ),
+      onGone,
+    },
+    async (run) => {
+      const attempt = attempts(run);
+      marks = await attempt('schema', 'the catalogue', parts.catalogue, catalogueMarks, marks);
+      return verifyIn(run, options, parts);
+    },
   );
-  await readNow(db, (tx) => reportChanges(tx, marks, problems));
-  return conclude(found as Found, options, problems);
+  await readNow(db, (tx) => reportChanges(tx, marks, parts.end));
+  return conclude(found, options, problems, parts.end);
 }
 
-/** Reads with verify's settings, outside its snapshot. */
-export async function readNow<T>(db: Db, work: (tx: Db) => Promise<T>): Promise<T> {
-  const settings = await sessionSettings(db);
-  return (await db.begin('read only', async (tx) => {
-    await tx.unsafe(settings).simple();
-    return work(tx as unknown as Db);
-  })) as T;
-}
+/** What they find comes out in this order, and not in that in which they end. */
+const PARTS = [
+  ...(['lock', 'catalogue', 'schema', 'rows', 'indexes', 'log', 'sketch', 'differences'] as const),
+  ...([
+    'streams',
+    'removals',
+    'forgotten',
+    'detached',
+    'payloads',
+    'test_sets',
+    'derived',
+  ] as const),
+  ...(['seals', 'age', 'names', 'end'] as const),
+] as const;
+type Parts = Readonly<Record<(typeof PARTS)[number], Problems>>;
 
-/** For verify's transactions, as statements. */
-export async function sessionSettings(db: Db): Promise<string> {
-  const [server] = await db<{ version: string }[]>`
-    select pg_catalog.current_setting('server_version_num') as version`;
-  // First, because time is running.
-  return `${Number(server!.version) >= 170_000 ? 'set local transaction_timeout = 0;' : ''} ${SESSION}`;
-}
-
-/**
- * Settings of the role or the database must not change what statements mean, how their answers are printed, or which plans
- * they get. pg_temp is named last, because otherwise it would come before pg_catalog.
- */
-const SESSION = settingStatements(
-  {
-    ...PINNED,
-    row_security: 'off',
-    statement_timeout: 0,
-    lock_timeout: 0,
-    idle_in_transaction_session_timeout: 0,
-    idle_session_timeout: 0,
-    jit: 'off',
-    work_mem: '64MB',
-    ...Object.fromEntries(
-      [
-        'async_append bitmapscan gathermerge hashagg hashjoin incremental_sort indexonlyscan indexscan material memoize',
-        'mergejoin nestloop parallel_append parallel_hash partition_pruning seqscan sort tidscan',
-      ]
-        .join(' ')
-        .split(' ')
-        .map((plan) => [`enable_${plan}`, 'on']),
-    ),
-    enable_partitionwise_join: 'off',
-    enable_partitionwise_aggregate: 'off',
-    seq_page_cost: 1,
-    random_page_cost: 4,
-    cpu_tuple_cost: 0.01,
-    cpu_index_tuple_cost: 0.005,
-    cpu_operator_cost: 0.0025,
-    parallel_setup_cost: 1000,
-    parallel_tuple_cost: 0.1,
-    effective_cache_size: '4GB',
-    plan_cache_mode: 'auto',
-    constraint_exclusion: 'partition',
-    cursor_tuple_fraction: 0.1,
-    from_collapse_limit: 8,
-    join_collapse_limit: 8,
-    geqo: 'on',
-    hash_mem_multiplier: 2,
-  },
-  'set local',
-);
-
-async function verifyIn(
-  tx: postgres.TransactionSql,
-  options: VerifyOptions,
-  problems: Problems,
-  onGone: OnGone,
-) {
-  const { policy = null, keys = [], kept = null, head = null, signers = [] } = options;
-  const trust = { policy, keys };
-  const removals = policy ? (options.removals ?? NO_REMOVALS) : null;
-  const attempt = attempts(tx, problems, onGone);
-  const unchecked = [
-    ...(await attempt('schema', 'the schema', (db) => checkShape(db, problems), [])),
-    ...(await attempt('schema', 'rows', (db) => checkRows(db, problems), [])),
-  ];
+async function verifyIn(run: Run, options: VerifyOptions, parts: Parts) {
+  const { policy = null, head = null, signers = [] } = options;
+  const attempt = attempts(run);
+  const shape = await attempt('schema', 'the schema', parts.schema, checkShape, []);
   const known = await knownDefinitions();
-  await attempt('schema', 'indexes', (db) => checkIndexes(db, known, problems), null);
-  const log = await attempt(
-    'events',
-    'the log',
-    (db) => checkLog(db, { trust, kept }, problems),
-    UNREAD,
-  );
-  await attempt(
-    'checkpoints',
-    'the sketch',
-    (db) => checkStoredSketch(db, trust, log, problems),
-    null,
-  );
-  const differences =
-    log.difference_count > 0 || log.kept_differs
-      ? await attempt(
-          'events',
-          'differences',
-          (db) => nameDifferences(db, { trust, kept }, log, problems),
-          [],
+  // What takes longest begins first.
+  const [of_log, compared, rows, stored, seals] = await Promise.all([
+    readLog(attempt, options, parts),
+    compareAll(run),
+    attempt('schema', 'rows', parts.rows, checkRows, []),
+    attempt('streams', 'streams', parts.streams, checkStreams, null),
+    head
+      ? attempt(
+          'checkpoints',
+          'the old chain',
+          parts.seals,
+          (db) => verifySeals(db, { head, signers }),
+          null,
         )
-      : [];
-  const stored = await attempt('streams', 'streams', (db) => checkStreams(db, problems), null);
+      : null,
+    checkIndexes(attempt, known, parts.indexes),
+  ]);
+  const { log, ...its } = of_log;
   if (stored !== null && log !== UNREAD && stored !== log.events)
-    problems.add(
+    parts.streams.add(
       'order',
       `the tables hold ${stored} events, and their index of the feed gives ${log.events}`,
     );
-  const months = checkRemovals(log.claims, log.gaps, removals, problems);
-  checkRepairs(log.claims, policy, removals, problems);
-  await attempt(
-    'removals',
-    'what was forgotten',
-    (db) => checkForgotten(db, log.claims, problems),
-    null,
-  );
-  await attempt('removals', 'removals', (db) => checkDetached(db, months, problems), null);
-  const payloads = await attempt(
-    'bytes',
-    'payloads',
-    (db) => checkPayloads(db, log.claims, { some_detached: months.length > 0, removals }, problems),
-    { rows: 0, purged: 0 },
-  );
-  const test_sets = await attempt(
-    'bytes',
-    'test sets',
-    (db) => checkTestSets(db, log.claims, problems),
-    { sets: 0, contents: 0 },
-  );
-  const comparisons = await compareAll(tx, log.types, onGone);
-  for (const comparison of comparisons) reportComparison(comparison, problems);
-  const seals = head
-    ? await attempt(
-        'checkpoints',
-        'the old chain',
-        (db) => verifySeals(db, { head, signers }),
-        null,
-      )
-    : null;
-  if (seals) reportSeals(seals, problems);
-  if (options.live) checkAge(log, problems);
+  const comparisons = believable(compared, log.types);
+  for (const comparison of comparisons) reportComparison(comparison, parts.derived);
+  if (seals) reportSeals(seals, parts.seals);
+  const unchecked = [...shape, ...rows];
+  if (options.live) checkAge(log, parts.age);
   else unchecked.push(...unacceptedLines(log.unaccepted));
   unchecked.push(...absentLogs(log, policy, 'database'), ...(log.elsewhere ? [ELSEWHERE] : []));
-  if (policy)
-    unchecked.push(
-      ...(await attempt(
-        'checkpoints',
-        'names that the log gave up',
-        (db) => unjudged(db, log.claims, policy),
-        [],
-      )),
-    );
-  return { log, months, payloads, test_sets, differences, unchecked, comparisons, seals };
+  return { log, ...its, unchecked: [...unchecked, ...its.unjudged], comparisons, seals };
+}
+
+/** The log, and what is held against its claims. */
+async function readLog(attempt: Attempt, options: VerifyOptions, parts: Parts) {
+  const { policy = null, keys = [], kept = null } = options;
+  const trust = { policy, keys };
+  const removals = policy ? (options.removals ?? NO_REMOVALS) : null;
+  const log = await attempt(
+    'events',
+    'the log',
+    parts.log,
+    (db, problems) => checkLog(db, { trust, kept }, problems),
+    UNREAD,
+  );
+  const { claims } = log;
+  const months = checkRemovals(claims, log.gaps, removals, parts.removals);
+  checkRepairs(claims, policy, removals, parts.removals);
+  const [differences, payloads, test_sets, unjudged] = await Promise.all([
+    log.difference_count > 0 || log.kept_differs
+      ? attempt(
+          'events',
+          'differences',
+          parts.differences,
+          (db, problems) => nameDifferences(db, { trust, kept }, log, problems),
+          [],
+        )
+      : [],
+    attempt(
+      'bytes',
+      'payloads',
+      parts.payloads,
+      (db, problems) =>
+        checkPayloads(db, claims, { some_detached: months.length > 0, removals }, problems),
+      { rows: 0, purged: 0 },
+    ),
+    attempt(
+      'bytes',
+      'test sets',
+      parts.test_sets,
+      (db, problems) => checkTestSets(db, claims, problems),
+      { sets: 0, contents: 0 },
+    ),
+    policy
+      ? attempt(
+          'checkpoints',
+          'names that the log gave up',
+          parts.names,
+          (db) => unjudgedNames(db, claims, policy),
+          [],
+        )
+      : [],
+    attempt(
+      'checkpoints',
+      'the sketch',
+      parts.sketch,
+      (db, problems) => checkStoredSketch(db, trust, log, problems),
+      null,
+    ),
+    attempt(
+      'removals',
+      'what was forgotten',
+      parts.forgotten,
+      (db, problems) => checkForgotten(db, claims, problems),
+      null,
+    ),
+    attempt(
+      'removals',
+      'removals',
+      parts.detached,
+      (db, problems) => checkDetached(db, months, problems),
+      null,
+    ),
+  ]);
+  return { log, months, payloads, test_sets, differences, unjudged };
 }
 
 const ELSEWHERE =
@@ -360,7 +347,11 @@ export function absentLogs(
 type Named = { readonly origin: string };
 
 /** A repair gives up its name, and anybody can write one: checkpoints of a name that the policy does not know have no judge. */
-async function unjudged(db: Db, claims: readonly LogClaim[], policy: Policy): Promise<string[]> {
+async function unjudgedNames(
+  db: Db,
+  claims: readonly LogClaim[],
+  policy: Policy,
+): Promise<string[]> {
   const given_up = claims
     .map(({ facts }) => (facts['before'] as Named | undefined)?.origin)
     .filter((name) => name !== undefined && !policy.logs.some(({ key }) => key.name === name));
@@ -376,13 +367,14 @@ async function unjudged(db: Db, claims: readonly LogClaim[], policy: Policy): Pr
 type Found = Awaited<ReturnType<typeof verifyIn>>;
 
 function conclude(
-  { log, months, payloads, ...found }: Found,
+  { log, months, payloads, unjudged: _, ...found }: Found,
   { policy }: VerifyOptions,
   problems: Problems,
+  last: Problems,
 ): Verification {
   const unaccepted = policy && !log.proven ? log.unproven : null;
   if (unaccepted !== null)
-    problems.add('checkpoints', `the policy accepts no checkpoint of this log: ${unaccepted}`);
+    last.add('checkpoints', `the policy accepts no checkpoint of this log: ${unaccepted}`);
   const lines = problems.lines();
   const well = lines.length === 0;
   return {
@@ -435,25 +427,6 @@ const UNREAD: LogReport = {
     kept_differs: false,
   },
 };
-
-/** A part that the database rejects, or that cannot be read, is a problem, and the rest goes on. */
-function attempts(tx: postgres.TransactionSql, problems: Problems, onGone: OnGone) {
-  return async <T>(
-    group: Group,
-    what: string,
-    work: (db: Db) => Promise<T>,
-    otherwise: T,
-  ): Promise<T> => {
-    try {
-      return (await tx.savepoint(unlessGone((inner) => work(inner as unknown as Db), onGone))) as T;
-    } catch (error) {
-      // Anything else is content that no check expected.
-      if (await mustEnd(tx, error)) throw error;
-      problems.add(group, `${what} could not be checked: ${(error as Error).message}`);
-      return otherwise;
-    }
-  };
-}
 
 async function checkStoredSketch(
   db: Db,

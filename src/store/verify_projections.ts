@@ -4,9 +4,8 @@
  * Run in one snapshot, so the service may go on while it runs. The database computes the definitions, so what it answers is
  * worth what the check of its functions and views is worth (verify_shape.ts), which comes first.
  */
-import type postgres from 'postgres';
 import type { Db } from '../db.ts';
-import { mustEnd, type OnGone, unlessGone } from './recovery.ts';
+import type { Run } from './lanes.ts';
 import { BY_PAGES, reading } from './scans.ts';
 
 export type Difference = {
@@ -166,65 +165,45 @@ const counters: readonly Question[] = [
   },
 ];
 
-/** A row that its index hides is a row, too: the tables are read by their pages. `types`: of the log's events. */
-export function compareAll(
-  tx: postgres.TransactionSql,
-  types: ReadonlySet<string> = new Set(),
-  onGone?: OnGone,
-): Promise<Comparison[]> {
-  return reading(tx as unknown as Db, BY_PAGES, async () => {
-    const comparisons: Comparison[] = [];
-    for (const question of [...projections, ...counters])
-      comparisons.push(believable(await compareOrReport(tx, question, onGone), question, types));
-    return comparisons;
-  });
-}
-
-/** The database counts the rows, and the log was read here. */
-function believable(
-  comparison: Comparison,
-  { given_by }: Question,
-  types: ReadonlySet<string>,
-): Comparison {
-  const { rows, differences, first, problem } = comparison;
-  if (problem !== null) return comparison;
-  if (given_by !== undefined && types.has(given_by) && rows === 0)
-    return { ...comparison, problem: `the database saw no rows, and the log has ${given_by}` };
-  if (differences === 0 && first)
-    return {
-      ...comparison,
-      problem: `the database counts no difference, and ${first.row} differs`,
-    };
-  if (differences > 0 && !first)
-    return { ...comparison, problem: 'the database counts differences, and names none' };
-  return comparison;
-}
-
 /**
- * An event that must not follow (RL422) stops the fold, and not verify; so does a definition that somebody broke. In a
- * savepoint, as it ends the statement.
+ * A row that its index hides is a row, too: the tables are read by their pages. An event that must not follow (RL422) stops the
+ * fold, and not verify; so does a definition that somebody broke.
  */
-async function compareOrReport(
-  tx: postgres.TransactionSql,
-  question: Question,
-  onGone: OnGone | undefined,
-): Promise<Comparison> {
-  try {
-    return await tx.savepoint(
-      unlessGone((inner: postgres.TransactionSql) => compare(inner, question), onGone),
-    );
-  } catch (error) {
-    if (await mustEnd(tx, error)) throw error;
-    const problem = (error as Error).message;
-    return { name: question.name, rows: 0, differences: 1, first: null, problem };
-  }
+export const compareAll = (run: Run): Promise<Comparison[]> =>
+  Promise.all(
+    [...projections, ...counters].map((question) =>
+      run(
+        (db) => reading(db, BY_PAGES, () => compare(db, question)),
+        ({ message }) => ({
+          ...{ name: question.name, rows: 0, differences: 1, first: null },
+          problem: message,
+        }),
+      ),
+    ),
+  );
+
+/** The database counts the rows, and the log was read here. `types`: of its events. */
+export const believable = (
+  comparisons: readonly Comparison[],
+  types: ReadonlySet<string>,
+): Comparison[] =>
+  comparisons.map((each) => ({ ...each, problem: each.problem ?? doubt(each, types) }));
+
+function doubt(
+  { name, rows, differences, first }: Comparison,
+  types: ReadonlySet<string>,
+): string | null {
+  const given_by = projections.concat(counters).find((each) => each.name === name)?.given_by;
+  if (given_by !== undefined && types.has(given_by) && rows === 0)
+    return `the database saw no rows, and the log has ${given_by}`;
+  if (differences === 0 && first)
+    return `the database counts no difference, and ${first.row} differs`;
+  if (differences > 0 && !first) return 'the database counts differences, and names none';
+  return null;
 }
 
 /** `*<>` compares bytes: a number that prints otherwise is another one. */
-async function compare(
-  db: postgres.TransactionSql,
-  { name, key, expected, found }: Question,
-): Promise<Comparison> {
+async function compare(db: Db, { name, key, expected, found }: Question): Promise<Comparison> {
   const [row] = await db.unsafe<
     {
       rows: number;

@@ -14,6 +14,7 @@ import { startWebJobs } from '../../src/queue/web_jobs.ts';
 import { registerConsumer } from '../../src/store/consumers.ts';
 import { createExecutions } from '../../src/store/executions.ts';
 import { createKey, setTier } from '../../src/store/keys.ts';
+import { runIn } from '../../src/store/lanes.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { compareAll } from '../../src/store/verify_projections.ts';
 import { type EncryptionKey, encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
@@ -145,7 +146,7 @@ export async function delivery({ db }: Bench, id: string) {
 
 /** The tables agree with the log. A waiting delivery has a job and a secret, an ended one has neither. */
 export async function judgeTables(t: Assertions, { db }: Bench): Promise<void> {
-  const compared = await db.begin((tx) => compareAll(tx));
+  const compared = await db.begin((tx) => compareAll(runIn(tx)));
   t.same(
     compared.filter(({ differences }) => differences > 0),
     [],
