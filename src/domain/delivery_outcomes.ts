@@ -50,7 +50,7 @@ export type ShownDelivery = {
  * names of an internal network must not learn which of them exist.
  */
 export const SHOWN_OUTCOMES = OUTCOMES.filter((outcome) => outcome !== 'blocked_address');
-type ShownOutcome = (typeof SHOWN_OUTCOMES)[number];
+export type ShownOutcome = (typeof SHOWN_OUTCOMES)[number];
 
 export const shownOutcome = (outcome: Outcome): ShownOutcome =>
   outcome === 'blocked_address' ? 'dns_failed' : outcome;

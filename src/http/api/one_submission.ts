@@ -43,7 +43,7 @@ const DELIVERY = v.strictObject({
   ended_at: described(time, 'When the delivery ended.'),
 });
 
-const SUBMISSION = v.strictObject({
+export const SUBMISSION = v.strictObject({
   ...SUMMARY.entries,
   delivery: described(v.nullable(DELIVERY), 'How far its webhook is. Null: it has none.'),
 });
