@@ -297,7 +297,7 @@ async function requestsFor(stdout: Buffer): Promise<string[]> {
   const account = randomUUID();
   const keys = await newKeys(account);
   const id = await ended(keys[0]!, { stdout });
-  const [record] = await createResults(db).ended([id]);
+  const [record] = await createResults(db).ended([id], true);
   writeFileSync(bodyFile, JSON.stringify(renderResult(await withPayloads(db, record!))));
   return keys.map((key) =>
     getRequest(key, `/api/result/${id}`).replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'),

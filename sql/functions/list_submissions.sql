@@ -51,7 +51,17 @@ begin
 end
 $$;
 
--- What a list shows of these submissions, in their order: nothing that a program printed.
+-- What a list shows of a submission: nothing that a program printed. PostgreSQL puts it into the statements that call it.
+create or replace function runledger.summary_of(s runledger.submissions) returns jsonb
+language sql stable
+as $$
+  select jsonb_build_object('id', s.id, 'status', s.status, 'verdict', s.verdict, 'exit_code', s.exit_code, 'signal', s.signal,
+    'cpu_time_us', s.cpu_time_us, 'wall_time_us', s.wall_time_us, 'memory_peak_bytes', s.memory_peak_bytes,
+    'limit_exceeded', s.limit_exceeded, 'score', s.score, 'language', s.language, 'created_at', s.created_at,
+    'started_at', s.started_at, 'completed_at', s.completed_at, 'attempts', s.attempts)
+$$;
+
+-- The summaries of these submissions, in their order.
 create or replace function runledger.summaries_of(ids uuid[]) returns setof jsonb
 language plpgsql stable security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -62,11 +72,55 @@ declare
   to_id uuid := bounds.last_id;
 begin
   return query
-  select to_jsonb(x) from (
-    select s.id, s.status, s.verdict, s.exit_code, s.signal, s.cpu_time_us, s.wall_time_us, s.memory_peak_bytes, s.limit_exceeded,
-      s.score, s.language, s.created_at, s.started_at, s.completed_at, s.attempts
-    from submissions s where s.id = any (ids) and s.id >= from_id and s.id <= to_id
-    order by array_position(ids, s.id)
-  ) x;
+  select summary_of(s) from submissions s where s.id = any (ids) and s.id >= from_id and s.id <= to_id
+  order by array_position(ids, s.id);
+end
+$$;
+
+-- How far the webhook of a submission is, for its account: no address that was dialled, and nothing that the receiver answered
+-- but its status. A delivery begins when the submission has ended.
+create or replace function runledger.delivery_shown(id uuid) returns jsonb
+language sql stable set search_path = runledger, pg_temp
+as $$
+  select jsonb_build_object('status', coalesce(d.status, 'waiting'), 'attempts', coalesce(d.attempts, 0), 'next_at', d.next_at,
+    'last_at', last.at, 'last_outcome', last.facts ->> 'outcome', 'last_status', (last.facts ->> 'status')::integer,
+    'ended_at', d.ended_at)
+  from (select) one
+  left join deliveries d on d.id = delivery_shown.id
+  left join lateral (
+    select l.at, l.facts from log l where l.stream = d.id and l.type = 'delivery.attempted' order by l.version desc limit 1
+  ) last on true
+$$;
+
+-- Submissions by their ids, in the order of the ids, with the rate spent, in one call: those that the key's account has. An id
+-- that it does not have is left out, whether or not another account has it, and the same statement runs for both.
+-- deliveries: each with the state of its webhook, and null where it has none.
+create or replace function runledger.read_submissions(digest bytea, ids uuid[], deliveries boolean)
+returns table (
+  outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
+  summaries jsonb
+)
+language plpgsql security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+#variable_conflict use_column
+declare
+  who record;
+  bounds record := uuid_bounds(ids);
+  from_id uuid := bounds.first_id;
+  to_id uuid := bounds.last_id;
+begin
+  select * into who from spend(digest);
+  outcome := who.outcome; account_id := who.account_id; key_id := who.key_id; rate_limit := who.rate_limit;
+  rate_remaining := who.rate_remaining; rate_reset_us := who.rate_reset_us;
+  if who.outcome = 'spent' then
+    select jsonb_agg(summary_of(s) || case when read_submissions.deliveries
+        then jsonb_build_object('delivery', case when s.has_webhook then delivery_shown(s.id) end) else '{}' end
+      order by array_position(read_submissions.ids, s.id))
+    into summaries
+    from submissions s
+    where s.id = any (read_submissions.ids) and s.id >= from_id and s.id <= to_id and s.account_id = who.account_id;
+  end if;
+  return next;
 end
 $$;

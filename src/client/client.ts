@@ -9,6 +9,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { DELIVERY_STATUSES, ShownOutcome } from '../domain/delivery_outcomes.ts';
 import type { RequestLimitName } from '../domain/limits.ts';
 import type { ResultRecord, Summary } from '../domain/record.ts';
 import { hasEnded, type Status } from '../domain/statuses.ts';
@@ -26,6 +27,23 @@ export type Receipt = {
   events: { index: number; entry: string; proof: string }[];
   openings: Record<string, { salt: string }>;
 };
+
+/** How far the webhook of a submission is. */
+export type Delivery = {
+  /** waiting: for the end of the submission, or for an attempt */
+  status: (typeof DELIVERY_STATUSES)[number];
+  attempts: number;
+  /** null: the submission has not ended, or the delivery has */
+  next_at: string | null;
+  last_at: string | null;
+  last_outcome: ShownOutcome | null;
+  /** the HTTP status of the receiver; null where none came */
+  last_status: number | null;
+  ended_at: string | null;
+};
+
+/** delivery: null where the submission has no webhook */
+export type Submission = Summary & { delivery: Delivery | null };
 
 export type SubmissionRequest = {
   /** a name or an alias; GET /api/languages lists the names of what can run now */
@@ -138,6 +156,11 @@ export type RunOptions = SubmitOptions & {
 };
 export type ResultOptions = CallOptions & { encoding?: 'utf8' | 'base64' };
 
+export type SummariesOptions = CallOptions & {
+  /** So many seconds the service holds the call, as long as one of them has not ended; it has a bound of its own. */
+  wait_s?: number;
+};
+
 export type ListOptions = CallOptions & {
   status?: Status;
   verdict?: Verdict;
@@ -151,7 +174,7 @@ export type ListOptions = CallOptions & {
   limit?: number;
 };
 
-/** A method for each call of the OpenAPI document, by its operation id; beside these, wait and run. */
+/** A method for each call of the OpenAPI document, by its operation id; beside these, summaries, wait and run. */
 export type Client = {
   /**
    * Resolves when the submission is stored. An ApiError with `idempotency_mismatch`, and with the id of the other submission,
@@ -172,6 +195,13 @@ export type Client = {
   cancel(id: string, options?: CallOptions): Promise<ResultRecord>;
   /** The submissions of the account, newest first, without what they printed; one page after the other is asked for. */
   submissions(options?: ListOptions): AsyncGenerator<Summary, void>;
+  /**
+   * Up to 100 submissions by their ids, in one call, in the order of the ids and without those that the account does not have.
+   * With wait_s the call is held until all of them have ended or the time is over: look at each status.
+   */
+  summaries(ids: readonly string[], options?: SummariesOptions): Promise<Summary[]>;
+  /** One submission, without what it printed, and how far its webhook is. */
+  submission(id: string, options?: CallOptions): Promise<Submission>;
   /**
    * What happens to a submission, behind the event of that id, to its end, and what its program prints until then, as far as
    * it comes in time. It opens the stream again when it is cut.
@@ -373,6 +403,14 @@ export function createClient(options: ClientOptions): Client {
         query.set('after', page.next);
       }
     },
+    async summaries(ids, { wait_s, ...given } = {}) {
+      const path = `${SUBMISSIONS}?ids=${ids.map(encodeURIComponent).join(',')}`;
+      const init = wait_s === undefined ? {} : { headers: { prefer: `wait=${Math.ceil(wait_s)}` } };
+      const { body } = await send(path, init, { ...given, needs: ['submissions'] });
+      return (body as unknown as { submissions: Summary[] }).submissions;
+    },
+    submission: (id, given = {}) =>
+      get(`${SUBMISSIONS}/${encodeURIComponent(id)}`, { ...given, needs: [...RECORD, 'delivery'] }),
     events(id, { after = 0, ...given } = {}) {
       const path = `/api/result/${encodeURIComponent(id)}/events`;
       const open = async (last: number) => {

@@ -54,6 +54,10 @@ ENDED = frozenset({"completed", "error", "cancelled"})
 # The types of a submission's last event.
 LAST_EVENTS = frozenset({"completed", "failed", "cancelled"})
 LIST_PAGE = 200
+# The most submissions of one call.
+BATCH = 100
+# run_all looks at each batch so often: half of the requests that a key of the tier beta has.
+LOOK_S = 2
 RECORD = ("id", "status")
 
 Encoding = Literal["utf8", "base64"]
@@ -226,6 +230,44 @@ class Result(TypedDict):
     proof: Optional[Proof]
 
 
+class Summary(TypedDict):
+    """A submission as in a list: nothing that its program printed."""
+
+    id: str
+    status: Status
+    verdict: Optional[str]
+    exit_code: Optional[int]
+    signal: Optional[str]
+    cpu_time: Optional[float]
+    wall_time: Optional[float]
+    memory_peak: Optional[int]
+    limit_exceeded: Optional[str]
+    score: Optional[float]
+    language: str
+    created_at: str
+    started_at: Optional[str]
+    completed_at: Optional[str]
+    attempts: int
+
+
+class Delivery(TypedDict):
+    """How far the webhook of a submission is. last_status: the HTTP status of the receiver; None where none came."""
+
+    status: Literal["waiting", "delivered", "gone", "exhausted"]
+    attempts: int
+    next_at: Optional[str]
+    last_at: Optional[str]
+    last_outcome: Optional[str]
+    last_status: Optional[int]
+    ended_at: Optional[str]
+
+
+class Submission(Summary):
+    """delivery: None where the submission has no webhook."""
+
+    delivery: Optional[Delivery]
+
+
 class ReceiptEvent(TypedDict):
     index: int
     entry: str
@@ -306,7 +348,7 @@ class ApiError(RunledgerError):
 
 
 class Runledger:
-    """A method for each call of the API, beside wait() and run(). Threads may share one."""
+    """A method for each call of the API, beside summaries(), wait(), run() and run_all(). Threads may share one."""
 
     def __init__(
         self,
@@ -417,6 +459,30 @@ class Runledger:
             self._pause(_retry_after(sent.received.get("Retry-After"), _backoff(tries)))
         return [answers[n] for n in range(len(items))]
 
+    def run_all(self, requests: Sequence[BatchItem]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """
+        Submits all, and gives each with its place in the list as it ends: its summary, or the error of its item. result() has
+        what it printed.
+        """
+        places: dict[str, list[int]] = {}
+        for begin in range(0, len(requests), BATCH):
+            for n, answer in enumerate(self.submit_all(requests[begin : begin + BATCH]), begin):
+                if "error" in answer:
+                    yield n, answer
+                else:
+                    places.setdefault(answer["id"], []).append(n)
+        while places:
+            ids = list(places)
+            for begin in range(0, len(ids), BATCH):
+                asked = ids[begin : begin + BATCH]
+                found = {each["id"]: each for each in self.summaries(asked, wait_s=LOOK_S)}
+                for id in asked:
+                    # Retention may have removed it.
+                    ended = found.get(id, {"id": id, "error": "not_found", "message": "It is there no longer."})
+                    if ended.get("status", "error") in ENDED:
+                        for n in places.pop(id):
+                            yield n, cast("dict[str, Any]", ended)
+
     def _send_items(self, items: Sequence[Mapping[str, Any]], attempts: int) -> _Sent:
         headers = {"Content-Type": "application/json"}
         body = json.dumps(items, allow_nan=False).encode()
@@ -450,6 +516,22 @@ class Runledger:
             if page["next"] is None:
                 return
             query["after"] = page["next"]
+
+    def summaries(self, ids: Sequence[str], *, wait_s: Optional[int] = None) -> list[Summary]:
+        """
+        Up to 100 submissions by their ids, in one call, in the order of the ids and without those that the account does not
+        have. With wait_s the service holds the call until all of them have ended or so many seconds are over, 30 at most: look
+        at each status.
+        """
+        headers = {} if wait_s is None else {"Prefer": f"wait={wait_s}"}
+        path = f"/api/submissions?ids={','.join(quote(id, safe='') for id in ids)}"
+        sent = self._send("GET", path, None, headers, needs=("submissions",))
+        return cast("list[Summary]", sent.body["submissions"])
+
+    def submission(self, id: str) -> Submission:
+        """One submission, without what it printed, and how far its webhook is."""
+        path = f"/api/submissions/{quote(id, safe='')}"
+        return cast(Submission, self._get(path, needs=(*RECORD, "delivery")))
 
     def events(
         self, id: str, *, after: int = 0, timeout_s: Optional[float] = None

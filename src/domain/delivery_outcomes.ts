@@ -30,3 +30,27 @@ export const DELIVERY_ENDS = [
 ] as const;
 
 export type DeliveryEnd = (typeof DELIVERY_ENDS)[number];
+
+/** Before the submission has ended, and until the delivery has. */
+export const DELIVERY_STATUSES = ['waiting', ...DELIVERY_ENDS] as const;
+
+/** What the account of a submission sees of its delivery. */
+export type ShownDelivery = {
+  status: (typeof DELIVERY_STATUSES)[number];
+  attempts: number;
+  next_at: Date | null;
+  last_at: Date | null;
+  last_outcome: Outcome | null;
+  last_status: number | null;
+  ended_at: Date | null;
+};
+
+/**
+ * The outcomes that an account sees. That a name leads to a blocked address is shown as a name without an address: who sends
+ * names of an internal network must not learn which of them exist.
+ */
+export const SHOWN_OUTCOMES = OUTCOMES.filter((outcome) => outcome !== 'blocked_address');
+export type ShownOutcome = (typeof SHOWN_OUTCOMES)[number];
+
+export const shownOutcome = (outcome: Outcome): ShownOutcome =>
+  outcome === 'blocked_address' ? 'dns_failed' : outcome;

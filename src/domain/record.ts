@@ -264,13 +264,16 @@ const SUMMARY_FIELDS = [
 type SummaryName = (typeof SUMMARY_FIELDS)[number];
 
 /** The columns that these fields need. */
-export type SummaryRow = Pick<
-  ResultRow,
-  | Exclude<SummaryName, 'cpu_time' | 'wall_time' | 'memory_peak'>
-  | 'cpu_time_us'
-  | 'wall_time_us'
-  | 'memory_peak_bytes'
->;
+const SUMMARY_COLUMNS = SUMMARY_FIELDS.map((name) => {
+  if (name === 'cpu_time' || name === 'wall_time') return `${name}_us` as const;
+  return name === 'memory_peak' ? (`${name}_bytes` as const) : name;
+});
+export type SummaryRow = Pick<ResultRow, (typeof SUMMARY_COLUMNS)[number]>;
+
+/** Without the outputs of the row. */
+export const summaryRowOf = (row: ResultRow): SummaryRow =>
+  Object.fromEntries(SUMMARY_COLUMNS.map((name) => [name, row[name]])) as SummaryRow;
+
 export type Summary = Pick<ResultRecord, SummaryName>;
 
 /** These fields read no other column. */

@@ -214,7 +214,7 @@ async function composeWeb(
   const inLine = createLines(DATABASE_PATIENCE_MS);
   const results = createResults(db, DATABASE_PATIENCE_MS);
   const parser = submissionParser(rules);
-  const lists = createLists(db);
+  const lists = createLists(db, DATABASE_PATIENCE_MS);
   const seals = config.seal_key !== null;
   const { look, page } = parts.replica
     ? createReplicaReads(parts.replica, {
@@ -230,7 +230,7 @@ async function composeWeb(
   );
   const test_sets = createTestSets(db);
   const questions = createResults(asking);
-  const ended: typeof questions.ended = (ids) => guard(() => questions.ended(ids));
+  const ended: typeof questions.ended = (...asked) => guard(() => questions.ended(...asked));
   const submissions = createSubmissions(submitting, {
     queue_capacity: config.queue_capacity,
     waiting: () => waiters.lately,
@@ -301,7 +301,11 @@ async function composeWeb(
       submitAll: withPatience(submissions.submitAll),
       settle: withPatience(submissions.settle),
     }),
-    lists: { page: withPatience(inLine(page)), summaries: withPatience(lists.summaries) },
+    lists: {
+      page: withPatience(inLine(page)),
+      named: withPatience(lists.named),
+      summaries: withPatience(lists.summaries),
+    },
     cancel: withPatience(cancelInLine(createCancel(db))),
     results: {
       read: withPatience(results.read),

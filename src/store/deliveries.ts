@@ -125,8 +125,6 @@ export type DeliveryRow = {
   ended_at: Date | null;
 };
 
-export const DELIVERY_STATUSES = ['waiting', 'delivered', 'gone', 'exhausted'] as const;
-
 export type ListOptions = { status: string | null; limit: number };
 
 /** The newest first. */

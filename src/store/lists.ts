@@ -1,8 +1,11 @@
-/** Lists of an account's submissions, by pages: sql/functions/list_submissions.sql. */
-import type { Db } from '../db.ts';
+/** Lists of an account's submissions, by pages or by ids: sql/functions/list_submissions.sql. */
+import { type Db, isAway, mixedUp } from '../db.ts';
+import type { ShownDelivery } from '../domain/delivery_outcomes.ts';
 import type { SummaryRow } from '../domain/record.ts';
 import type { Status } from '../domain/statuses.ts';
 import type { Verdict } from '../domain/verdicts.ts';
+import { createKeyedBatcher } from './batch.ts';
+import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 import { type Beat, ifThere } from './replica.ts';
 
 export type ListQuery = {
@@ -26,10 +29,24 @@ export type ListPage = {
   next: ListPlace | null;
 };
 
+/** delivery: null where the submission has no webhook; absent where it was not asked for. */
+export type NamedRow = SummaryRow & { delivery?: ShownDelivery | null };
+
+export type NamedOutcome = Rejected | { kind: 'found'; caller: Caller; rows: NamedRow[] };
+
 export type Lists = {
   page(account_id: string, query: ListQuery): Promise<ListPage>;
-  /** Of submissions that the caller is known to own, in the order of the ids; retention may have removed some. */
-  summaries(ids: readonly string[]): Promise<SummaryRow[]>;
+  /**
+   * Those of the ids that are of the key's account, in the order of the ids, with one request of the rate spent: one round
+   * trip. deliveries: with the state of their webhooks.
+   */
+  named(
+    secret_digest: Uint8Array,
+    ids: readonly string[],
+    deliveries?: boolean,
+  ): Promise<NamedOutcome>;
+  /** Of submissions that the account is known to own, in the order of the ids; retention may have removed some. */
+  summaries(account_id: string, ids: readonly string[]): Promise<SummaryRow[]>;
 };
 
 type PageRow = {
@@ -38,20 +55,74 @@ type PageRow = {
   next_id: string | null;
   settled: boolean;
 };
-type StoredSummary = Omit<SummaryRow, 'created_at' | 'started_at' | 'completed_at'> & {
-  created_at: string;
-  started_at: string | null;
-  completed_at: string | null;
+type StoredSummary = InText<SummaryRow> & { delivery?: InText<ShownDelivery> | null };
+/** Times as they come in JSON. */
+type InText<T> = {
+  [name in keyof T]: T[name] extends Date | null ? Exclude<T[name], Date> | string : T[name];
 };
 
-export function createLists(db: Db): Lists {
+/** The most ids of one statement, unless one request names more. */
+const ASK_IDS = 500;
+const BATCHES_AT_ONCE = 2;
+const DIGEST_TEXT = 'latin1';
+
+type Asked = { ids: readonly string[]; deliveries: boolean };
+
+/** A request waits for at most `patience_ms` to be sent to the database. */
+export function createLists(db: Db, patience_ms = Infinity): Lists {
+  // Requests of one owner share statements, so that they hold one connection, however many come at a time.
+  const inBatches = <T extends { ids: readonly string[] }, R>(
+    run: (owner: string, items: readonly T[]) => Promise<R[]>,
+  ) =>
+    createKeyedBatcher<T, R>({
+      batches_at_once: BATCHES_AT_ONCE,
+      runAlone: async (owner, item) => (await run(owner, [item]))[0]!,
+      batches: (owner) => ({
+        max_items: ASK_IDS,
+        size: ({ ids }) => ids.length,
+        patience_ms,
+        isAway,
+        run: (items) => run(owner, items),
+      }),
+    });
+  const named = inBatches((digest, asked: readonly Asked[]) =>
+    readNamed(db, Buffer.from(digest, DIGEST_TEXT), asked),
+  );
+  // Many waits of one account may end in the same moment, and for the same ids.
+  const summaries = inBatches(async (_account_id, asked: readonly Omit<Asked, 'deliveries'>[]) => {
+    const all = new Set(asked.flatMap(({ ids }) => ids));
+    const rows = new Map((await readSummaries(db, [...all], null)).map((row) => [row.id, row]));
+    return asked.map(({ ids }) => ids.flatMap((id) => rows.get(id) ?? []));
+  });
   return {
-    summaries: (ids) => readSummaries(db, ids, null),
+    named: (secret_digest, ids, deliveries = false) =>
+      named.add(Buffer.from(secret_digest).toString(DIGEST_TEXT), { ids, deliveries }),
+    summaries: (account_id, ids) => summaries.add(account_id, { ids }),
     async page(account_id, query) {
       const { rows, next } = (await readPage(db, account_id, query, null))!;
       return { rows, next };
     },
   };
+}
+
+async function readNamed(
+  db: Db,
+  secret_digest: Uint8Array,
+  asked: readonly Asked[],
+): Promise<NamedOutcome[]> {
+  const rows = await db<(CallerRow & { outcome: string; summaries: StoredSummary[] | null })[]>`
+    select r.* from rows from (jsonb_to_recordset(${JSON.stringify(asked)}::text::jsonb) as (ids uuid[], deliveries boolean))
+      with ordinality asked(ids, deliveries, n)
+    cross join lateral runledger.read_submissions(${secret_digest}, asked.ids, asked.deliveries) r order by asked.n`;
+  return asked.map(({ ids }, n) => {
+    const row = rows[n];
+    if (row === undefined) throw mixedUp('reads by ids');
+    const rejected = rejectionOf(row);
+    if (rejected) return rejected;
+    const found = (row.summaries ?? []).map(summaryRow);
+    if (!found.every(({ id }) => ids.includes(id))) throw mixedUp('reads by ids');
+    return { kind: 'found', caller: callerOf(row), rows: found };
+  });
 }
 
 /**
@@ -84,12 +155,24 @@ async function readSummaries(
   if (ids.length === 0) return [];
   const rows = await db<{ summary: StoredSummary }[]>`
     select runledger.summaries_of(${`{${ids.join(',')}}`}::text::uuid[]) as summary ${ifThere(db, beat)}`;
-  return rows.map(({ summary }) => ({
+  return rows.map(({ summary }) => summaryRow(summary));
+}
+
+function summaryRow({ delivery, ...summary }: StoredSummary): NamedRow {
+  return {
     ...summary,
     created_at: new Date(summary.created_at),
     started_at: dateOf(summary.started_at),
     completed_at: dateOf(summary.completed_at),
-  }));
+    ...(delivery !== undefined && { delivery: delivery && shownDelivery(delivery) }),
+  };
 }
+
+const shownDelivery = (delivery: InText<ShownDelivery>): ShownDelivery => ({
+  ...delivery,
+  next_at: dateOf(delivery.next_at),
+  last_at: dateOf(delivery.last_at),
+  ended_at: dateOf(delivery.ended_at),
+});
 
 const dateOf = (text: string | null) => (text === null ? null : new Date(text));

@@ -28,8 +28,8 @@ export type Results = {
   spend(secret_digest: Uint8Array): Promise<SpendOutcome>;
   /** Whether there is such a key. Spends nothing. */
   knows(secret_digest: Uint8Array): Promise<boolean>;
-  /** Those of the ids that have ended. For callers that are authenticated already. */
-  ended(ids: readonly string[]): Promise<ResultRow[]>;
+  /** Those of the ids that have ended, with their outputs or without. For callers that are authenticated already. */
+  ended(ids: readonly string[], outputs: boolean): Promise<ResultRow[]>;
   /** One in any state, of an account that is known to own it; null if retention has removed it. */
   record(account_id: string, id: string): Promise<ResultRow | null>;
 };
@@ -135,9 +135,9 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
       >`select runledger.is_key(${secret_digest}) as known`;
       return row!.known;
     },
-    async ended(ids) {
+    async ended(ids, outputs) {
       const rows = await db<BytesRow[]>`
-        select * from runledger.results_of(${`{${ids.join(',')}}`}::text::uuid[], ${SMALL_RECORD_BYTES})`;
+        select * from runledger.results_of(${`{${ids.join(',')}}`}::text::uuid[], ${outputs ? SMALL_RECORD_BYTES : 0})`;
       return rows.map(resultRow);
     },
     record: (account_id, id) => records.add(account_id, id),

@@ -67,7 +67,21 @@ t.test('submitAll, submissions, cancel', async (t) => {
   });
   const { next } = (await page.json()) as { next: string };
   t.same(await ids({ after: next }), newest.slice(1), 'behind a page');
+  const both = client.summaries([second!, crypto.randomUUID(), first!], { wait_s: 30 });
+  t.match(await client.summaries([second!]), [{ id: second, status: 'pending' }]);
   await service.worker.finish(second!);
+  t.same(
+    (await both).map(({ id, status }) => [id, status]),
+    [
+      [second, 'completed'],
+      [first, 'cancelled'],
+    ],
+  );
+  t.match(await client.submission(second!), { id: second, verdict: 'AC', delivery: null });
+  t.match(await client.summaries(['seven']).catch((thrown) => thrown), {
+    status: 400,
+    fields: [{ path: '?ids' }],
+  });
   const late = await client.cancel(second!).catch((thrown) => thrown);
   t.match(late, { status: 409, error: 'already_ended' });
 });
@@ -560,6 +574,8 @@ t.test('a good answer of another program is an error that names the address', as
       wait: () => client.wait('x', options),
       cancel: () => client.cancel('x', options),
       submissions: () => client.submissions(options).next(),
+      summaries: () => client.summaries(['x'], options),
+      submission: () => client.submission('x', options),
       testSets: () => client.testSets(options),
       submitAll: () => client.submitAll([hello], options),
       uploadTestSet: () => client.uploadTestSet(new Uint8Array(), options),

@@ -68,7 +68,7 @@ function reachedFrom(file: string, counts: (one: Import) => boolean): string[] {
 t.test('the programs of CLIENTS.md', async (t) => {
   t.same(
     programs.map(({ language }) => language),
-    ['python', 'python', 'python', 'ts'],
+    ['python', 'python', 'python', 'python', 'ts'],
   );
   const service = await startService(t, { webs: 1 });
   const cwd = await mkdtemp(join(tmpdir(), 'runledger-clients-'));

@@ -63,12 +63,13 @@ t.test('the client in Python', { skip }, async (t) => {
   t.test('has a method for each call, but for the page for people', async (t) => {
     const ids = calls.map(({ operation }) => operation.id).filter((id) => id !== 'page');
     const { value } = await client('methods');
-    t.strictSame(value, [...ids.map(snake), 'wait', 'run'].sort());
+    t.strictSame(value, [...ids.map(snake), 'run', 'run_all', 'summaries', 'wait'].sort());
   });
 
   t.test('has the fields of the schemas', async (t) => {
     const { schemas } = (await readDocument(origin)).json.components as Json;
     const { SubmissionRequest, Result, TestSet, Toolchains, Health, Receipt } = schemas;
+    const { Submissions, Submission } = schemas;
     const asked = SubmissionRequest.properties;
     const shown = Result.properties;
     const expected: Record<string, Json> = {
@@ -86,6 +87,9 @@ t.test('the client in Python', { skip }, async (t) => {
       FileRecord: shown.files.items,
       Progress: shown.progress,
       Proof: shown.proof,
+      Summary: Submissions.properties.submissions.items,
+      Submission,
+      Delivery: Submission.properties.delivery,
       TestSet,
       Toolchain: Toolchains.items,
       Health,
@@ -154,6 +158,47 @@ t.test('the client in Python', { skip }, async (t) => {
     t.same((await client('submissions_since', [now_s + 3_600, now_s + 7_200])).value, []);
     const text = new Date(Date.now() + 3_600_000).toISOString();
     t.same((await client('submissions', [], { from_: text })).value, []);
+  });
+
+  t.test('reads many by their ids, and one with its delivery', async (t) => {
+    const { value: many } = await client('submit_all', [[HELLO, HELLO]]);
+    const [first, second] = many.map((each: { id: string }) => each.id);
+    await service.worker.finish(first);
+    const { value: states } = await client('summaries', [[second, randomUUID(), first]]);
+    t.match(states, [
+      { id: second, status: 'pending' },
+      { id: first, status: 'completed' },
+    ]);
+    const waiting = client('summaries', [[first, second]], { wait_s: 30 });
+    await service.worker.finish(second);
+    // The cap of this service is one second: the answer may be older.
+    t.match((await waiting).value, [{ status: 'completed' }, { status: /pending|completed/ }]);
+    t.match(await client('submission', [second]), {
+      value: { id: second, status: 'completed', delivery: null },
+    });
+    t.match(await client('summaries', [['seven']]), { status: 400, error: 'invalid_request' });
+  });
+
+  t.test('submits a list, and gives each as it ends', async (t) => {
+    const items = Array.from({ length: 102 }, (_, n) =>
+      n === 100 ? { language: 'cobol', code: '' } : { ...HELLO, stdin: `run_all ${n}` },
+    );
+    const ran = client('run_all', [items]);
+    // From the last to the first, and more than one call can name.
+    const rows = async () =>
+      service.db<{ id: string }[]>`
+        select s.id from runledger.submissions s join runledger.payloads p on p.stream = s.id and p.kind = 'stdin'
+        where convert_from(p.bytes, 'UTF8') like 'run_all %' order by s.id desc`;
+    while ((await rows()).length < 101);
+    for (const { id } of await rows()) await service.worker.finish(id);
+    const { value } = await ran;
+    t.same(
+      value.map(([n]: [number]) => n).sort((a: number, b: number) => a - b),
+      items.map((_, n) => n),
+    );
+    t.match(value[0], [100, { error: 'invalid_request' }], 'what was rejected comes first');
+    const ended = value.slice(1).map(([, { status }]: [number, { status: string }]) => status);
+    t.same([...new Set(ended)], ['completed']);
   });
 
   t.test('gives the id of what was accepted, though its result cannot be read', async (t) => {
@@ -382,6 +427,8 @@ t.test('the client in Python', { skip }, async (t) => {
       const asked = { submit: HELLO, run: HELLO, result: 'x', wait: 'x', cancel: 'x', events: 'x' };
       const more = [
         ['submit_all', [HELLO]],
+        ['summaries', ['x']],
+        ['submission', 'x'],
         ['test_set', 'x'],
         ['languages'],
         ['toolchains'],

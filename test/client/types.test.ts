@@ -7,6 +7,7 @@ import type {
   JudgeInput,
   Probe,
   Receipt,
+  Submission,
   SubmissionRequest,
   TestInput,
   TestSet,
@@ -16,6 +17,7 @@ import { createClient } from '../../src/client/client.ts';
 import { type ResultRecord, renderResult } from '../../src/domain/record.ts';
 import { calls } from '../../src/http/api/calls.ts';
 import type { ToolchainList } from '../../src/http/api/list_languages.ts';
+import type { SUBMISSION } from '../../src/http/api/one_submission.ts';
 import type { PROBE } from '../../src/http/api/probes.ts';
 import type { HEALTH } from '../../src/http/api/read_health.ts';
 import type { RECEIPT } from '../../src/http/api/read_receipt.ts';
@@ -45,17 +47,21 @@ const healths: Same<Health, InferOutput<typeof HEALTH>> = true;
 const toolchains: Same<Toolchain[], ToolchainList> = true;
 const probes: Same<Probe, InferOutput<typeof PROBE>> = true;
 
+type SubmissionShown = InferOutput<typeof SUBMISSION>;
+const shown: Same<Submission['delivery'], SubmissionShown['delivery']> = true;
+const shown_fields: Keys<Submission, SubmissionShown> = true;
+
 const receipts: Same<Receipt, InferOutput<typeof RECEIPT>> = true;
 
 t.test('requests have the same fields', async (t) => {
   t.ok(requests && fields && limits && receipts);
   t.ok(files && tests && checkers && sets && set_fields);
-  t.ok(healths && toolchains && probes);
+  t.ok(healths && toolchains && probes && shown && shown_fields);
 });
 
 t.test('there is a method for each call, but for the page for people', async (t) => {
   const ids = calls.map(({ operation }) => operation.id).filter((id) => id !== 'page');
-  const beside = ['wait', 'run'];
+  const beside = ['summaries', 'wait', 'run'];
   const client = createClient({ server: 'http://x.example', api_key: 'x' });
   t.strictSame(new Set(Object.keys(client)), new Set([...ids, ...beside]));
 });

@@ -4,8 +4,11 @@ import re
 import schemathesis
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-# JSON Schema has no words for these rules: paths of one folder that clash, lengths in bytes, and what an account has.
-NO_WORDS = re.compile(r"is the same file as|is also a folder of|is within|bytes of UTF-8|bytes in all|is not a test set of")
+# The document has no words for these rules: paths of one folder that clash, lengths in bytes, what an account has, and
+# parameters that exclude each other.
+NO_WORDS = re.compile(
+    r"is the same file as|is also a folder of|is within|bytes of UTF-8|bytes in all|is not a test set of|does not combine with"
+)
 
 
 @schemathesis.check

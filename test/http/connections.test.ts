@@ -170,6 +170,13 @@ t.test('nothing waits any longer for a client that hangs up, whatever it asked',
     'a new submission': (signal) => service.submit(key, HELLO, { path, signal }),
     'a repeated one': (signal) => service.submit(key, HELLO, { path, headers, signal }),
     'a result': (signal) => service.call({ path: `/api/result/${json.id}?wait=true`, key, signal }),
+    'some submissions': (signal) =>
+      service.call({
+        path: `/api/submissions?ids=${json.id}`,
+        key,
+        headers: { prefer: 'wait=30' },
+        signal,
+      }),
   };
   for (const [what, request] of Object.entries(requests)) {
     const hangUp = new AbortController();

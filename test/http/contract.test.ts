@@ -9,6 +9,7 @@ import { httpRules } from './contract/http_rules.ts';
 import { judgingRules } from './contract/judging_rules.ts';
 import { listRules } from './contract/list_rules.ts';
 import { messageRules } from './contract/message_rules.ts';
+import { namedRules } from './contract/named_rules.ts';
 import { queueRules } from './contract/queue_rules.ts';
 import { rateRules } from './contract/rate_rules.ts';
 import { requestRules } from './contract/request_rules.ts';
@@ -31,6 +32,7 @@ const RULES: readonly Rule[] = [
   ...batchRules,
   ...cancelRules,
   ...listRules,
+  ...namedRules,
   ...accessRules,
   ...rateRules,
   ...tlsRules,

@@ -111,6 +111,16 @@ t.test('equal answers run equal statements', async (t) => {
     3,
   );
   await same(
+    '404 of a submission',
+    ids.map((id) => ({ path: `/api/submissions/${id}`, key: mine.secret })),
+    3,
+  );
+  await same(
+    'a list of what the account does not have',
+    ids.map((id) => ({ path: `/api/submissions?ids=${id},${randomUUID()}`, key: mine.secret })),
+    3,
+  );
+  await same(
     '404 of a receipt',
     ids.map((id) => ({ path: `/api/result/${id}/proof`, key: mine.secret })),
     3,

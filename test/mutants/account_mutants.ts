@@ -106,6 +106,41 @@ export const accountMutants: readonly Mutant[] = [
     ['the end is not in the time', 'x.created_at < before_time', 'x.created_at <= before_time'],
     ['a page looks at a bounded number', ' or seen = most then', ' then'],
   ),
+  ...inFile('sql/functions/list_submissions.sql', contract('ids: what the account does not have'), [
+    'an id of another account is left out',
+    ' and s.account_id = who.account_id',
+    '',
+  ]),
+  ...inFile('sql/functions/list_submissions.sql', contract('ids: the summaries'), [
+    'the order is that of the ids',
+    'order by array_position(read_submissions.ids, s.id)',
+    'order by s.id',
+  ]),
+  ...inFile('sql/functions/list_submissions.sql', contract('one submission: the summary'), [
+    'no webhook has no delivery',
+    'case when s.has_webhook then delivery_shown(s.id) end',
+    'delivery_shown(s.id)',
+  ]),
+  ...inFile('src/http/api/named_submissions.ts', contract('ids: a batch of 100'), [
+    '101 ids are too many',
+    'texts.length > IDS_LIMIT',
+    'texts.length > 2 * IDS_LIMIT',
+  ]),
+  ...inFile('src/http/api/named_submissions.ts', contract('ids: they combine'), [
+    'ids combine with no filter',
+    'if (query.has(name))',
+    "if (name === '')",
+  ]),
+  ...inFile('src/http/api/named_submissions.ts', contract('ids: when the time is over'), [
+    'states are as they are at the end of the wait',
+    'await web.lists.summaries(caller.account_id, open)',
+    'await Promise.resolve(rows)',
+  ]),
+  ...inFile('src/domain/delivery_outcomes.ts', contract('one submission: it does not say'), [
+    'a blocked address is not shown',
+    "outcome === 'blocked_address' ? 'dns_failed' : outcome",
+    '(outcome as (typeof SHOWN_OUTCOMES)[number])',
+  ]),
   ...inFile(
     'src/http/wire/json_items.ts',
     'test/http/json_items.test.ts',

@@ -164,7 +164,7 @@ export const handOverMutants: readonly Mutant[] = [
     'src/store/waiters.ts',
     WAITERS,
     ['a result that is only named is asked for', 'else hint([said.id]);', ''],
-    ['a result that came is not asked for', 'settleAll(said);', 'hint([said.id]);'],
+    ['a result that came is not asked for', 'settleAll(said, true);', 'hint([said.id]);'],
     ['a channel that is not heard', 'listening.hears() ? reply_to : null', 'reply_to'],
   ),
 ];

@@ -442,18 +442,34 @@ export const storeMutants: readonly Mutant[] = [
     'test/store/waiters.test.ts',
     [
       'a hint does not wait for a poll',
-      'const from = hinted.size > 0 ? hinted : polled;',
-      'const from = polled.size > 0 ? polled : hinted;',
+      'new Set(hinted.values().take(ASK_IDS))',
+      'new Set(polled.size > 0 ? [] : hinted.values().take(ASK_IDS))',
     ],
-    [
-      'a waiting request times out',
-      'if (waiter.until_ms <= now) waiter.settle(null);',
-      'void waiter;',
-    ],
+    ['a waiting request times out', 'if (waiter.until_ms <= now) waiter.giveUp();', 'void waiter;'],
     [
       'a client that hangs up frees its waiter',
       "signal?.addEventListener('abort', giveUp, { once: true });",
       '',
+    ],
+    [
+      'a wait for many ends with the last of them',
+      "if (left.size === 0) settle('all');",
+      "settle('all');",
+    ],
+    [
+      'a wait for many reads no outputs',
+      'Map.groupBy(ids, (id) => needs(id) === true)',
+      'Map.groupBy(ids, () => true)',
+    ],
+    [
+      'a wait for many that is given up leaves nothing behind',
+      'for (const id of left) leave(waiter, id);',
+      '',
+    ],
+    [
+      'waits for many do not hold up the poll',
+      'begun.values().take(ASK_IDS / 2)',
+      'begun.values().take(ASK_IDS)',
     ],
   ),
 ];

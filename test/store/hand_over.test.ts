@@ -81,7 +81,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
     ...{ w, submit, submitAll, taker, beat, command, add, jobs, isLockWaited },
     sent: async (): Promise<FetchedJob> => handedJob(await next(hand_to)),
     replied: async () => repliedResult(await next(reply_to)),
-    record: async (id: string) => (await createResults(w.web).ended([id]))[0],
+    record: async (id: string) => (await createResults(w.web).ended([id], true))[0],
     leases: () => w.db`select * from runledger.leases`,
     events: async (id: string) =>
       (await w.db`select type from runledger.log where stream = ${id} order by version`).map(

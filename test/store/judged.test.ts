@@ -139,7 +139,7 @@ t.test('the record has the tests, and they are what the log commits to', async (
     { n: 3, verdict: null, exit_code: null, stdout: '' },
   ]);
   t.equal((await read(id, 'base64')).tests![1]!.stdout, 'Yf8=');
-  const [waited] = await results.ended([id]);
+  const [waited] = await results.ended([id], true);
   t.same(renderResult(waited!), record);
   t.same(renderResult((await results.record(await ownerOf(w.db, id), id))!), record);
   const said = JSON.stringify(await facts(id, 'submission.completed'));

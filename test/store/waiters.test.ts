@@ -18,10 +18,13 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   const results = createResults(w.web);
   const faults: unknown[] = [];
   const asked: string[][] = [];
+  /** Those that were asked for with their outputs. */
+  const whole = new Set<string>();
   const watched = {
-    ended: (ids: readonly string[]) => {
+    ended: (ids: readonly string[], outputs: boolean) => {
       asked.push([...ids]);
-      return results.ended(ids);
+      if (outputs) for (const id of ids) whole.add(id);
+      return results.ended(ids, outputs);
     },
   };
   const heard: string[] = [];
@@ -36,7 +39,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
     await start(executions, id);
     await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
   };
-  return { w, digest, results, waiters, submitOne, end, faults, asked, heard };
+  return { w, digest, results, waiters, submitOne, end, faults, asked, whole, heard };
 }
 
 t.test('the record comes when the submission ends', async (t) => {
@@ -111,9 +114,9 @@ t.test('a poll that failed after a long time is soon followed by the next one', 
   const s = await scene(t);
   const jump = jumpingClock(t);
   let polls = 0;
-  const ended = async (ids: readonly string[]) => {
+  const ended = async (ids: readonly string[], outputs: boolean) => {
     polls += 1;
-    if (polls > 1) return s.results.ended(ids);
+    if (polls > 1) return s.results.ended(ids, outputs);
     // With a pause of nine times as long, the next one would not come before the time of the wait is up.
     jump(30_000);
     throw Object.assign(new Error('the connection is lost'), { code: 'CONNECTION_CLOSED' });
@@ -262,6 +265,124 @@ t.test('10,000 waiters cost one timer and few queries', async (t) => {
   t.ok((await Promise.all(all)).every((row) => row === null));
   t.equal(s.waiters.count, 0);
   t.same(s.faults, []);
+});
+
+const submitSome = (s: Awaited<ReturnType<typeof scene>>, count: number) =>
+  Promise.all(Array.from({ length: count }, () => s.submitOne()));
+
+t.test('a wait for many ends with the last of them, and reads no outputs', async (t) => {
+  const s = await scene(t);
+  const ids = await submitSome(s, 3);
+  await s.end(ids[0]!);
+  let ended = false;
+  const waiting = s.waiters.waitForAll(ids, { timeout_ms: LONG });
+  void waiting.then(() => {
+    ended = true;
+  });
+  await s.end(ids[1]!);
+  // It came with the same notification, or a later one.
+  t.match(await s.waiters.wait(ids[1]!, { timeout_ms: LONG }), { stdout: Buffer.from('1\n') });
+  t.equal(ended, false);
+  t.equal(s.waiters.count, 1);
+  await s.end(ids[2]!);
+  const rows = (await waiting)!;
+  t.same(rows.map(({ id }) => id).sort(), [...ids].sort());
+  for (const row of rows) {
+    t.match(row, { status: 'completed', verdict: 'AC' });
+    t.notOk('stdout' in row);
+  }
+  t.equal(s.waiters.count, 0);
+  t.same([...s.whole], [ids[1]], 'asked for with its outputs');
+});
+
+t.test(
+  'a wait for many whose time is up, or that is given up, leaves nothing behind',
+  async (t) => {
+    const s = await scene(t);
+    const ids = await submitSome(s, 2);
+    t.equal(await s.waiters.waitForAll(ids, { timeout_ms: 1 }), null);
+    const leaving = new AbortController();
+    const waiting = s.waiters.waitForAll(ids, { timeout_ms: LONG, signal: leaving.signal });
+    const closing = s.waiters.waitForAll([ids[1]!], { timeout_ms: LONG });
+    leaving.abort();
+    t.equal(s.waiters.count, 1);
+    t.equal(await waiting, null);
+    const later = await s.submitOne();
+    const after = s.waiters.wait(later, { timeout_ms: LONG });
+    // What was asked for before may still be on its way.
+    await until(() => s.asked.flat().includes(later));
+    s.asked.length = 0;
+    await s.end(ids[0]!);
+    await s.end(later);
+    t.match(await after, { id: later });
+    t.notOk(s.asked.flat().includes(ids[0]!), 'nobody asks for what nobody waits for');
+    await s.waiters.close();
+    t.equal(await closing, null);
+    t.equal(s.waiters.count, 0);
+  },
+);
+
+t.test('the poll makes up for lost hints of a wait for many', async (t) => {
+  const s = await scene(t);
+  const ids = await submitSome(s, 2);
+  const waiting = s.waiters.waitForAll(ids, { timeout_ms: LONG });
+  for (const id of ids) await endUnheard(s, id);
+  t.match(await waiting, [{ status: 'error' }, { status: 'error' }]);
+});
+
+t.test('an end is asked for once, however many requests wait for however much', async (t) => {
+  const REQUESTS = 200;
+  const s = await scene(t);
+  while (s.waiters.replyTo() === null) await new Promise((wake) => setTimeout(wake, 5));
+  const ids = await submitSome(s, 100);
+  const { executions } = await s.w.consumer();
+  for (const id of ids) await start(executions, id);
+  const now = performance.now();
+  const real = performance.now;
+  t.teardown(() => Object.assign(performance, { now: real }));
+  // No poll comes.
+  performance.now = () => now;
+  const waits = Array.from({ length: REQUESTS }, () =>
+    s.waiters.waitForAll(ids, { timeout_ms: LONG }),
+  );
+  t.equal(s.waiters.count, REQUESTS);
+  await until(async () => s.asked.length >= 2);
+  // The first statement began with the first wait. All others began behind it, and share the next one.
+  t.same(
+    s.asked.map((batch) => batch.length),
+    [100, 100],
+  );
+  for (const id of ids) {
+    await s.w.db`select runledger.end_submissions(${`{${id}}`}::text::uuid[], now(),
+      array['submission.failed'], array['{"verdict": "IE", "attempt": 1, "evidence": {}}'::jsonb])`;
+    await s.w.db`select pg_notify(${CHANNELS.done}, ${id})`;
+  }
+  for (const rows of await Promise.all(waits)) t.equal(rows!.length, 100);
+  t.same(s.asked.slice(2).flat().sort(), [...ids].sort());
+  t.equal(s.waiters.count, 0);
+});
+
+t.test('waits for many that begin all the time do not hold up the poll', async (t) => {
+  const { w } = await scene(t);
+  const jump = jumpingClock(t);
+  const old = newId();
+  const asked: (readonly string[])[] = [];
+  const ended = async (ids: readonly string[]) => {
+    asked.push(ids);
+    // As many as one statement takes come during each.
+    if (!asked.flat().includes(old) && asked.length < 20) begin(500);
+    return [];
+  };
+  const waiters = await createWaiters(w.web, { ended }, (error) => t.fail(String(error)));
+  t.teardown(() => waiters.close());
+  const begin = (count: number) =>
+    void waiters.waitForAll(Array.from({ length: count }, newId), { timeout_ms: LONG });
+  while (waiters.replyTo() === null) await new Promise((wake) => setTimeout(wake, 5));
+  void waiters.wait(old, { timeout_ms: LONG, unborn: true });
+  jump(2_000);
+  await until(async () => asked.flat().length > 0);
+  await until(async () => asked.flat().includes(old) || asked.length >= 20);
+  t.ok(asked.length < 20, `after ${asked.length} statements`);
 });
 
 t.test('what is hinted at does not wait for the rest of a poll', async (t) => {

@@ -1,4 +1,5 @@
-import { DELIVERY_STATUSES, listDeliveries } from '../../store/deliveries.ts';
+import { DELIVERY_STATUSES } from '../../domain/delivery_outcomes.ts';
+import { listDeliveries } from '../../store/deliveries.ts';
 import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
 import { table } from '../table.ts';
 

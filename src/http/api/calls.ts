@@ -5,6 +5,7 @@ import { frontPage } from './front_page.ts';
 import { languages, toolchains } from './list_languages.ts';
 import { listSubmissions } from './list_submissions.ts';
 import { listTestSets } from './list_test_sets.ts';
+import { readOneSubmission } from './one_submission.ts';
 import { deleteTestSet, readTestSet } from './one_test_set.ts';
 import { openapiJson } from './openapi_json.ts';
 import { livez, readyz } from './probes.ts';
@@ -22,6 +23,7 @@ export const calls: readonly ApiCall[] = [
   readResult,
   readReceipt,
   listSubmissions,
+  readOneSubmission,
   cancelSubmission,
   streamEvents,
   uploadTestSet,

@@ -15,8 +15,13 @@ export const LIST_PARAMETERS = ['status', 'verdict', 'language', 'from', 'to', '
 /** A name; or what is wrong with its value. */
 type Read<T> = (text: string) => T | { problem: string };
 
-export function readListQuery(query: URLSearchParams, errors: FieldError[]): ListQuery {
-  rejectUnknownParameters(query, LIST_PARAMETERS, errors);
+/** `known`: every parameter of the caller's address. */
+export function readListQuery(
+  query: URLSearchParams,
+  errors: FieldError[],
+  known: readonly string[] = LIST_PARAMETERS,
+): ListQuery {
+  rejectUnknownParameters(query, known, errors);
   const read = <T>(name: string, parse: Read<T>): T | null => {
     const given = query.getAll(name);
     if (given.length === 0) return null;

@@ -13,8 +13,9 @@ import { STATUS } from '../wire/answer.ts';
 import { type FieldError, invalid } from '../wire/problem.ts';
 import type { ApiCall } from './api_call.ts';
 import { CURSOR, cursorOf, PAGE_DEFAULT, PAGE_LIMIT, readListQuery, TIME } from './list_query.ts';
+import { ALL_PARAMETERS, IDS, IDS_LIMIT, listNamed } from './named_submissions.ts';
 import type { ParameterObject, Schema } from './openapi_types.ts';
-import { COMMON, EXAMPLE_ID, RATE } from './operation.ts';
+import { COMMON, EXAMPLE_ID, PREFER_PARAMETER, RATE, SUBMISSION_ID } from './operation.ts';
 import { LANGUAGE } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 
@@ -26,7 +27,7 @@ const SUBMISSIONS = v.strictObject({
   submissions: v.pipe(
     v.array(SUMMARY),
     v.description(
-      'Newest first, without what the programs printed: GET /api/result/{id} has the whole record.',
+      'Newest first, or in the order of `ids`; without what the programs printed: GET /api/result/{id} has the whole record.',
     ),
   ),
   next: v.pipe(
@@ -60,10 +61,25 @@ export const listSubmissions: ApiCall = {
   operation: {
     id: 'submissions',
     tag: 'submissions',
-    summary: 'The submissions of the account, newest first',
+    summary: 'The submissions of the account, newest first, or those of some ids',
     description:
-      'One page of them. A page can have fewer rows than `limit` though more follow, even none: with filters that few submissions fit, the service looks through a bounded number of submissions for each page. Go on until `next` is null.',
+      'One page of them. With `ids`, those of the account that have these ids, in the order of the ids; `Prefer: wait=N` then holds the call until all of them have ended, or the time is over, and Preference-Applied says so. A call that was held is a 200 in both cases, so look at each `status`: `pending` and `running` go on. Without `ids`, a page can have fewer rows than `limit` though more follow, even none: with filters that few submissions fit, the service looks through a bounded number of submissions for each page. Go on until `next` is null.',
     parameters: [
+      {
+        name: IDS,
+        in: 'query',
+        description:
+          'Only these submissions, separated by commas. One that is given twice is there once, and one that the account does not have is left out. Does not combine with another parameter of the query.',
+        schema: {
+          type: 'array',
+          minItems: 1,
+          maxItems: IDS_LIMIT,
+          items: SUBMISSION_ID.schema,
+        },
+        explode: false,
+        example: [EXAMPLE_ID, '01970000-0000-7000-8000-00000000000a'],
+      },
+      PREFER_PARAMETER,
       filter('status', 'Only of this status.', { type: 'string', enum: STATUS_NAMES }, 'completed'),
       filter('verdict', 'Only of this verdict.', { type: 'string', enum: VERDICT_NAMES }, 'AC'),
       filter('language', 'Only in this language.', LANGUAGES, 'python'),
@@ -82,7 +98,7 @@ export const listSubmissions: ApiCall = {
         status: '200',
         description: 'One page.',
         schemas: { Submissions: SUBMISSIONS },
-        headers: RATE,
+        headers: [...RATE, 'Preference-Applied'],
         examples: {
           page: { value: { submissions: [summaryOf(EXAMPLE_COMPLETED)], next: EXAMPLE_NEXT } },
         },
@@ -91,8 +107,10 @@ export const listSubmissions: ApiCall = {
     problems: ['method_not_allowed', ...COMMON],
   },
   async handler(web, exchange, digest) {
+    const parameters = new URLSearchParams(exchange.query);
+    if (parameters.has(IDS)) return listNamed(web, exchange, digest, parameters);
     const errors: FieldError[] = [];
-    const query = readListQuery(new URLSearchParams(exchange.query), errors);
+    const query = readListQuery(parameters, errors, ALL_PARAMETERS);
     if (errors.length > 0) return spendThen(web, exchange, digest, invalid(errors));
     const spent = await web.results.spend(digest);
     if (spent.kind !== 'spent') return rejectedKey(web, exchange, digest, spent);

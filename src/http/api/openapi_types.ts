@@ -35,7 +35,9 @@ export type ParameterObject = {
   required?: true;
   description: string;
   schema: Schema;
-  example: string | number;
+  /** of an array: its items are in one value, separated by commas */
+  explode?: false;
+  example: string | number | readonly string[];
 };
 
 export type ResponseObject = {

@@ -138,6 +138,13 @@ export const idParameter = (description: string, example: string): ParameterObje
 
 export const SUBMISSION_ID = idParameter('Of the submission.', EXAMPLE_ID);
 
+export const PREFER_PARAMETER = header(
+  'Prefer',
+  PREFER_WAIT,
+  'wait=1',
+  '`wait=N` (RFC 7240) keeps the call open for N seconds at most; where a call has `?wait=`, that takes precedence. Other preferences are ignored.',
+);
+
 export const WAIT_PARAMETERS: readonly ParameterObject[] = [
   {
     name: 'wait',
@@ -146,10 +153,5 @@ export const WAIT_PARAMETERS: readonly ParameterObject[] = [
     schema: { type: 'string', enum: ['true', 'false'] },
     example: 'false',
   },
-  header(
-    'Prefer',
-    PREFER_WAIT,
-    'wait=1',
-    '`wait=N` (RFC 7240) keeps the call open for N seconds at most; `?wait=` takes precedence. Other preferences are ignored.',
-  ),
+  PREFER_PARAMETER,
 ];

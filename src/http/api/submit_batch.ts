@@ -136,7 +136,7 @@ async function answersTo(
 /** The new submissions of the batch are stored. Summaries that cannot be read must not hide their ids. */
 async function summariesIfPossible(web: Web, exchange: Exchange, ids: readonly string[]) {
   try {
-    return await web.lists.summaries(ids);
+    return await web.lists.summaries(exchange.caller!.account_id, ids);
   } catch (error) {
     web.failures.answerWithout(exchange, error);
     return [];

@@ -1,5 +1,5 @@
 /** Requests that wait until their submission has ended. */
-import type { ResultRow } from '../../domain/record.ts';
+import type { ResultRow, SummaryRow } from '../../domain/record.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { parsePreferWait } from '../wire/header_values.ts';
 import type { FieldError } from '../wire/problem.ts';
@@ -55,9 +55,9 @@ export function rejectUnknownParameters(
   }
 }
 
-export type Waiting = {
-  /** The record of the ended submission; null when time is up or this process stops; 'gone' when the client hung up. */
-  readonly row: Promise<ResultRow | null | 'gone'>;
+export type Waiting<T = ResultRow> = {
+  /** What ended; null when time is up or this process stops; 'gone' when the client hung up. */
+  readonly row: Promise<T | null | 'gone'>;
   /** Stops waiting. */
   drop(): void;
 };
@@ -66,12 +66,23 @@ export type Waiting = {
 const GIVEN_UP = Symbol('given up');
 
 /** `unborn`: the wait starts before the submission is stored, so that the notification of its end cannot be missed. */
-export function waitForEnd(
+export const waitForEnd = (
   web: Web,
   exchange: Exchange,
   id: string,
-  { timeout_ms, unborn = false }: { timeout_ms: number; unborn?: boolean },
-): Waiting {
+  options: { timeout_ms: number; unborn?: boolean },
+): Waiting => held(exchange, (signal) => web.waiters.wait(id, { ...options, signal }));
+
+/** The wait for the ends of all of these. */
+export const waitForAll = (
+  web: Web,
+  exchange: Exchange,
+  ids: readonly string[],
+  timeout_ms: number,
+): Waiting<SummaryRow[]> =>
+  held(exchange, (signal) => web.waiters.waitForAll(ids, { timeout_ms, signal }));
+
+function held<T>(exchange: Exchange, wait: (signal: AbortSignal) => Promise<T | null>): Waiting<T> {
   const { res } = exchange;
   if (res.destroyed || res.writableEnded) return { row: Promise.resolve('gone'), drop: () => {} };
   const ended = new AbortController();
@@ -82,8 +93,7 @@ export function waitForEnd(
   };
   exchange.onCut = onCut;
   const giveUp = () => ended.abort(GIVEN_UP);
-  const waiting = web.waiters.wait(id, { timeout_ms, signal: ended.signal, unborn });
-  const row = waiting.then((found) => {
+  const row = wait(ended.signal).then((found) => {
     // A wait that was dropped may have been followed by another one.
     if (exchange.onCut === onCut) exchange.onCut = null;
     return gone ? 'gone' : found;

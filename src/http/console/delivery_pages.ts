@@ -1,7 +1,9 @@
 /** Deliveries of webhooks, and a delivery that is requested again. */
+
+import { DELIVERY_STATUSES } from '../../domain/delivery_outcomes.ts';
 import { isSecret } from '../../domain/webhook_secret.ts';
 import type { ShownDelivery } from '../../store/console.ts';
-import { DELIVERY_STATUSES, REPLAY_PROBLEMS } from '../../store/deliveries.ts';
+import { REPLAY_PROBLEMS } from '../../store/deliveries.ts';
 import { parseUuid } from '../wire/header_values.ts';
 import {
   CONSOLE,

@@ -16,7 +16,7 @@ type Received = { headers: IncomingHttpHeaders; body: string };
 type Receiver = { url: string; received: Received[]; until(count: number): Promise<Received[]> };
 
 /** Answers with each status in turn, and then always with the last. */
-export async function receiver(t: Test, statuses: number[]): Promise<Receiver> {
+export async function receiver(t: Test, statuses: number[], headers = {}): Promise<Receiver> {
   const received: Received[] = [];
   let wake = () => {};
   const server = createServer((req, res) => {
@@ -27,7 +27,7 @@ export async function receiver(t: Test, statuses: number[]): Promise<Receiver> {
     req.on('end', () => {
       const status = statuses[Math.min(received.length, statuses.length - 1)]!;
       received.push({ headers: req.headers, body });
-      res.writeHead(status, { location: '/elsewhere' }).end();
+      res.writeHead(status, { location: '/elsewhere', ...headers }).end();
       wake();
     });
   });
