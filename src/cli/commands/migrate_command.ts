@@ -24,8 +24,8 @@ export const command: Command = {
   async run(context) {
     const wait_ms = durationMs(optionText(context, 'wait'));
     if (wait_ms === null) throw new UsageError('--wait must be a time, such as 5min');
-    const address = await context.address();
-    const done = await onceThere(() => migrate(address), wait_ms, context.say);
+    const work = async () => migrate(await context.address());
+    const done = await onceThere(work, wait_ms, context.say);
     const db = await context.database();
     await setRetention(db, context.config);
     if (context.json) context.answer(done);
