@@ -40,6 +40,8 @@ const NODE = 'node --max-semi-space-size=4 src/cli/main.js';
 const DEFAULTS = loadConfig({});
 /** A process is killed later than it ends by itself. */
 const LONGEST_STOP_S = (DEFAULTS.shutdown_grace_ms + CLOSING_MS) / 1_000;
+/** Until no router of a cluster sends a request to a pod that ends. */
+const ROUTERS_LEARN_S = 5;
 const PATHS = new Set(calls.filter(({ method }) => method === 'GET').map(({ path }) => path));
 /** Of the variables that a person must set: an address, and 32 bytes. */
 const KEY = 'f0'.repeat(32);
@@ -348,6 +350,10 @@ t.test('the objects of Kubernetes', async (t) => {
   }
   t.equal(containerOf('web').livenessProbe.httpGet.path, '/livez');
   t.equal(containerOf('web').readinessProbe.httpGet.path, '/readyz');
+  // Web closes its port at SIGTERM, and routers learn that a pod ends only at the same time.
+  const until_sigterm_s = containerOf('web').lifecycle?.preStop.sleep.seconds;
+  t.ok(until_sigterm_s >= ROUTERS_LEARN_S, 'requests still come for a while');
+  t.ok(podOf('web').spec.terminationGracePeriodSeconds > until_sigterm_s + LONGEST_STOP_S);
 
   const worker = containerOf('worker');
   const slots = worker.env.find(({ name }: { name: string }) => name === 'RUNLEDGER_SLOTS').value;
