@@ -4,7 +4,7 @@ import t from 'tap';
 import { commands, commandsOf, isGroup } from '../src/cli/command_table.ts';
 import { variables } from '../src/config/variables.ts';
 import { deployFiles } from './deploy/manifests.ts';
-import { documents } from './support/documents.ts';
+import { documents, shellLines } from './support/documents.ts';
 
 const others = ['app.json', 'render.yaml', 'Makefile', 'Procfile', ...deployFiles()];
 const texts = [
@@ -86,6 +86,19 @@ t.test('a command is always written as it is typed in a clone', async (t) => {
     }
   }
 });
+
+t.test(
+  'no command has a password among its words, where each user of a machine reads it',
+  async (t) => {
+    const PASSWORD = /(?<!\\)\bpassword[= ]['"]?[^ '"]|:\/\/[^\s@:/']+:[^\s@/']+@/;
+    for (const document of documents())
+      for (const line of shellLines(document)) {
+        // What is set before the command is in its environment, which nobody else reads.
+        const words = line.replace(/^(?:[A-Z_]+=(?:'[^']*'|\S*) +)+/, '');
+        t.notMatch(words, PASSWORD, `${document.name}: ${line}`);
+      }
+  },
+);
 
 t.test('every target of make that is named exists', async (t) => {
   const makefile = readFileSync('Makefile', 'utf8');

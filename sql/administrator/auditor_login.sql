@@ -1,7 +1,7 @@
 -- What bounds the auditor's login and only an administrator of the server can set. Run it once in Runledger's database,
 -- after the first migration, as a superuser:
 --
---   psql DATABASE_URL_OF_A_SUPERUSER -f sql/administrator/auditor_login.sql
+--   psql postgres://SUPERUSER@HOST/DATABASE -f sql/administrator/auditor_login.sql
 --
 -- The embedded PostgreSQL does it at each start. It may be run again, and then changes only what is not yet so.
 --

@@ -16,8 +16,17 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, ftruncateSync, openSync, realpathSync, rmSync } from 'node:fs';
 import {
+  closeSync,
+  fstatSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import {
+  appendFile,
   chown,
   mkdir,
   readdir,
@@ -151,13 +160,13 @@ async function launchOnFreePort(
   const deadline = performance.now() + LEFTOVERS_TIMEOUT_MS;
   for (let ports = 1; ; ) {
     const port = await freePort(options);
-    const child = launch(data_dir, uid, binaries, port, options);
+    const { child, log } = launch(data_dir, uid, binaries, port, options);
     const ended = once(child, 'exit');
     // A program that cannot be started has no exit; `ready` says why.
     ended.catch(() => {});
     if (child.pid !== undefined) endAfterOurDeath(child, data_dir, uid);
     try {
-      await ready(child, data_dir, options);
+      await ready(child, data_dir, log, options);
       return { child, port, ended };
     } catch (error) {
       if (options.signal?.aborted) {
@@ -321,7 +330,7 @@ async function initialise(
   if (code === 0) return;
   const said = Buffer.concat(output).toString();
   // All of it: what it made is removed. On a full disk, the remedy says so.
-  await writeFile(`${data_dir}.log`, said, { mode: 0o600 }).catch(() => {});
+  await appendFile(`${data_dir}.log`, said, { mode: 0o600 }).catch(() => {});
   const lines = said.trim().split('\n');
   const reason = lines.find((line) => /error|fatal/i.test(line)) ?? lines.at(-1)!;
   const message = `PostgreSQL's data could not be created: ${reason}`;
@@ -421,7 +430,7 @@ function launch(
   binaries: Binaries,
   port: number,
   options: ServerOptions,
-): ChildProcess {
+): { child: ChildProcess; log: LogPart } {
   const settings = {
     listen_addresses: '127.0.0.1',
     port: String(port),
@@ -435,16 +444,33 @@ function launch(
   };
   const [setpriv, ...rest] = asUid(uid);
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  // Appending, so that two servers that start at the same time don't overwrite each other's lines.
-  const log = openSync(`${data_dir}.log`, 'a', 0o600);
-  ftruncateSync(log);
+  const log = openLog(data_dir);
   const child = spawn(
     setpriv!,
     [...rest, join(binaries.dir, 'bin/postgres'), '-D', '/proc/self/cwd', ...flags],
-    { cwd: data_dir, env: {}, stdio: ['ignore', log, log], detached: true },
+    { cwd: data_dir, env: {}, stdio: ['ignore', log.descriptor, log.descriptor], detached: true },
   );
-  closeSync(log);
-  return child;
+  closeSync(log.descriptor);
+  return { child, log };
+}
+
+/** The part of the log that a start writes, and what is behind it. */
+type LogPart = { path: string; from: number };
+
+/** Why the server before this one ended is in the log, so it is kept: two files of about this size. */
+const LOG_BYTES = 8 * 2 ** 20;
+
+function openLog(data_dir: string): LogPart & { descriptor: number } {
+  const path = `${data_dir}.log`;
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (size > LOG_BYTES) renameSync(path, `${path}.old`);
+  const descriptor = openSync(path, 'a', 0o600);
+  return { path, descriptor, from: fstatSync(descriptor).size };
+}
+
+async function readLog({ path, from }: LogPart): Promise<string> {
+  const bytes = await readFile(path).catch(() => Buffer.alloc(0));
+  return bytes.subarray(from).toString();
 }
 
 const statusLines = async (data_dir: string) =>
@@ -454,6 +480,7 @@ const statusLines = async (data_dir: string) =>
 async function ready(
   child: ChildProcess,
   data_dir: string,
+  log_part: LogPart,
   { say, signal }: ServerOptions,
 ): Promise<void> {
   const failed = once(child, 'error').then(([error]) => Promise.reject(error as Error));
@@ -479,7 +506,7 @@ async function ready(
     await Promise.race([failed, new Promise((wake) => setTimeout(wake, 10))]);
   }
   child.kill('SIGQUIT');
-  const log = await readFile(`${data_dir}.log`, 'utf8').catch(() => '');
+  const log = await readLog(log_part);
   // Empty: the other server was about to write it.
   const is_locked = /lock file "postmaster.pid" (already exists|is empty)/.test(log);
   const pid = is_locked && (await serverPid(data_dir));

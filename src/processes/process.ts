@@ -1,11 +1,14 @@
 /** What web and worker have in common: each is a process of its own with its own login, environment and log. */
 import { join, resolve } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl, type Role } from '../config.ts';
+import { isAway } from '../db.ts';
 import type { ProcessName } from '../environment.ts';
 import { Fault } from '../fault.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
+import { logFailure } from '../queue/consumer.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
 import { observeProcess } from './process_metrics.ts';
 
@@ -33,7 +36,25 @@ export function addressOf(config: Config, name: ProcessName): DatabaseAddress {
   );
 }
 
-/** The configuration with what is known of a pooler before the database. Throws CannotRun if it gives no sessions. */
+/**
+ * The configuration with what is known of a pooler before the database, as soon as the database answers. Throws CannotRun if
+ * the pooler gives no sessions.
+ */
+export async function onceItAnswers({ config, log }: Given, name: ProcessName): Promise<Config> {
+  for (let said = false; ; said = true) {
+    try {
+      return await withPooling(config, name);
+    } catch (error) {
+      if (!isAway(error)) throw error;
+      if (!said) logFailure(log, error);
+      await wait(AGAIN_MS * (0.5 + Math.random()));
+    }
+  }
+}
+
+const AGAIN_MS = 250;
+
+/** The same for a database that must answer now. */
 export async function withPooling(config: Config, role: Role): Promise<Config> {
   const url = databaseUrl(config, role);
   if (url === null) return config;

@@ -6,7 +6,7 @@ import { CANNOT_RUN, type Ready } from '../local/child.ts';
 import { createLog, type Log } from '../log.ts';
 import { giveBackMemory } from './give_back_memory.ts';
 import { withinOpenFiles } from './open_files.ts';
-import { CannotRun, type Given, type Running, withPooling } from './process.ts';
+import { CannotRun, type Given, type Running } from './process.ts';
 import { CLOSING_MS, EXIT_AFTER_MS, stopRequested } from './stop_request.ts';
 
 /** Returns the exit status. */
@@ -20,9 +20,7 @@ export async function runProcess(name: ProcessName, say: (line: string) => void)
   const stopped = stopRequested();
   void stopped.then(() => endInTime(config, log));
   try {
-    const starting = withPooling(withinOpenFiles(config), name).then((own) =>
-      start(name, { config: own, log }),
-    );
+    const starting = start(name, { config: withinOpenFiles(config), log });
     // A start waits for as long as the database is away.
     const running = await Promise.race([starting, stopped]);
     if (typeof running === 'string') {

@@ -17,11 +17,14 @@ import { encryptSecret } from '../webhooks/encrypt_secret.ts';
 import { parseWebhookUrl } from '../webhooks/guard.ts';
 import { observedReplica } from './observed_replica.ts';
 import { openLargeRecords } from './open_large_records.ts';
-import { addressOf, type Given, openMetrics, type Running } from './process.ts';
+import { addressOf, type Given, onceItAnswers, openMetrics, type Running } from './process.ts';
 
-export async function startWebProcess({ config, log }: Given): Promise<Running> {
+export async function startWebProcess(given: Given): Promise<Running> {
+  addressOf(given.config, 'web');
+  const { log } = given;
+  const { metrics, close } = await openMetrics(given, 'web');
+  const config = await onceItAnswers(given, 'web');
   const address = addressOf(config, 'web');
-  const { metrics, close } = await openMetrics({ config, log }, 'web');
   // Of requests, and of chores, whose statements may take long.
   const [sockets, of_chores] = [createSockets(), createSockets()];
   const open = (max: number, its = sockets) =>

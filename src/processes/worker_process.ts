@@ -2,17 +2,25 @@
 import { openNeighbours } from '../queue/neighbours.ts';
 import { startWorker } from '../queue/worker.ts';
 import { openExecutor } from './open_executor.ts';
-import { addressOf, type Given, openMetrics, type Running } from './process.ts';
+import { addressOf, type Given, onceItAnswers, openMetrics, type Running } from './process.ts';
 
-export async function startWorkerProcess({ config, log }: Given): Promise<Running> {
-  addressOf(config, 'worker');
+export async function startWorkerProcess(given: Given): Promise<Running> {
+  const { log } = given;
+  addressOf(given.config, 'worker');
   const neighbours = await openNeighbours(log);
-  const executor = await openExecutor(config, log, {
-    // Nothing is fetched before the worker runs a submission.
-    fetch: (file) => worker.content(file),
-    inherited: neighbours.descriptor,
-  });
-  const { metrics, close } = await openMetrics({ config, log }, 'worker');
+  const prepare = async () => {
+    const executor = await openExecutor(given.config, log, {
+      // Nothing is fetched before the worker runs a submission.
+      fetch: (file) => worker.content(file),
+      inherited: neighbours.descriptor,
+    });
+    return { executor, ...(await openMetrics(given, 'worker')) };
+  };
+  // Together: what keeps this machine from running programs is said while the database is away, too.
+  const [{ executor, metrics, close }, config] = await Promise.all([
+    prepare(),
+    onceItAnswers(given, 'worker'),
+  ]);
   const worker = await startWorker({ config, log, executor, neighbours, metrics });
   const stop = async () => {
     await worker.stop();

@@ -438,7 +438,7 @@ export async function joinQueue<E extends Epoch>(
 }
 
 /** An outage needs no stack. */
-function logFailure(log: Log, error: unknown): void {
+export function logFailure(log: Log, error: unknown): void {
   const { message: reason } = error as Error;
   if (error instanceof OtherSchema) log.warn(`this process waits: ${faultLine(error)}`);
   else if (isNotThere(error))

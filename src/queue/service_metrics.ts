@@ -16,6 +16,8 @@ const OUTDATED_MS = 60_000;
 
 type Options = {
   readonly queue_capacity: number;
+  /** Those that it offers: they have a value where no worker runs them, too. */
+  readonly languages?: readonly string[];
   readonly fresh_ms?: number;
   readonly limit_ms?: number;
   readonly outdated_ms?: number;
@@ -37,7 +39,7 @@ export function observeService(metrics: Metrics, db: Db, options: Options): void
     'The most submissions that may be pending (RUNLEDGER_QUEUE_CAPACITY).',
     () => options.queue_capacity,
   );
-  languageGauges(metrics, facts);
+  languageGauges(metrics, facts, options.languages ?? []);
   logGauges(gauge);
   retentionGauges(metrics, facts);
   databaseGauges(gauge);
@@ -68,12 +70,20 @@ function queueGauges(gauge: Gauge): void {
   );
 }
 
-function languageGauges(metrics: Metrics, facts: () => Promise<ServiceFacts>): void {
+function languageGauges(
+  metrics: Metrics,
+  facts: () => Promise<ServiceFacts>,
+  offered: readonly string[],
+): void {
   const each = (name: string, help: string, of: 'workers' | 'slots') =>
     metrics.gauge(
       name,
       help,
-      async () => (await facts()).languages.map((one) => [{ language: one.language }, one[of]]),
+      async () => {
+        const run = (await facts()).languages.map((one) => [one.language, one[of]] as const);
+        const none = offered.map((language) => [language, 0] as const);
+        return [...new Map([...none, ...run])].map(([language, count]) => [{ language }, count]);
+      },
       ['language'],
     );
   each('runledger_language_workers', 'Workers alive that run the language.', 'workers');

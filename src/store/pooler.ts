@@ -12,7 +12,7 @@
  * backend: other traffic may hide that in one round, not in all of them.
  */
 import type { DatabaseAddress } from '../config/database_tls.ts';
-import { connect, type Db, isAway } from '../db.ts';
+import { connect, type Db } from '../db.ts';
 import { HARMLESS } from '../db_settings.ts';
 
 const ROUNDS = 12;
@@ -37,7 +37,7 @@ const noSessions = () =>
     'set pool_mode = session there, or connect to PostgreSQL itself',
   );
 
-/** Throws PoolerUnfit. A database that is away counts as pooled: connections that ask for less work in both cases. */
+/** Throws PoolerUnfit. Nothing is known of a database that is away: its error is the caller's. */
 export async function poolingOf(address: DatabaseAddress): Promise<Pooling> {
   // Without the startup parameters that a pooler rejects.
   const plain = { ...address, pooled: true };
@@ -49,9 +49,6 @@ export async function poolingOf(address: DatabaseAddress): Promise<Pooling> {
     await requireSessions(one, other, first.actual);
     await requireSettings(one);
     return 'sessions';
-  } catch (error) {
-    if (isAway(error)) return 'sessions';
-    throw error;
   } finally {
     for (const db of opened) void db.end({ timeout: 1 }).catch(() => {});
   }

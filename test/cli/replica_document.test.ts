@@ -37,8 +37,11 @@ t.test('the recipe makes a replica that follows the primary', async (t) => {
   const [[psql], [copy], ...others] = sectionLines('OPERATING.md', SECTION) as [[string], [string]];
   t.equal(others.length, 0);
 
-  // psql is not on every machine: the same statement.
-  await primary.db.unsafe(/ -c "(.*)"$/.exec(psql)![1]!);
+  // psql is not on every machine: the same statement, and what `\\password` sends.
+  const [, create, ask] = / -c '(.*)' -c '(.*)'$/.exec(psql)!;
+  t.equal(ask, '\\password replicator');
+  await primary.db.unsafe(create!);
+  await primary.db`alter role replicator password 'typed'`;
   const [, access] = /`(host replication [^`]*)`/.exec(await readFile('OPERATING.md', 'utf8'))!;
   await appendFile(
     join(first, 'pg_hba.conf'),
@@ -50,7 +53,8 @@ t.test('the recipe makes a replica that follows the primary', async (t) => {
   const line = copy
     .replace('host=primary', `host=127.0.0.1 port=${primary.server.port}`)
     .replace('/var/lib/postgresql/17/main', second);
-  const env = { PATH: `${programs.dir}/bin:${process.env['PATH']}` };
+  // There is nobody to type it.
+  const env = { PATH: `${programs.dir}/bin:${process.env['PATH']}`, PGPASSWORD: 'typed' };
   const { status, stderr } = await runProgram('sh', ['-c', line], { cwd: folder, env });
   t.equal(status, 0, stderr);
   await giveTo((await stat(first)).uid, second);

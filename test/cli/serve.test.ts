@@ -295,8 +295,16 @@ t.test('without a place for its port, PostgreSQL runs, and serve stops in order'
 });
 
 t.test('web that dies is restarted, and the address stays', async (t) => {
-  const serving = serve(t, await stateDir(t));
+  const state_dir = await stateDir(t);
+  const serving = serve(t, state_dir);
   const { address, key } = await serving.introduced;
+  const commands = descendants(serving.process.pid!).map(({ command }) => command);
+  t.ok(commands.length >= 3);
+  for (const secret of readFileSync(join(state_dir, 'secrets.json'), 'utf8').match(/\w{20,}/g)!)
+    t.notOk(
+      commands.some((command) => command.includes(secret)),
+      'no secret is among the words of a process',
+    );
   const web = descendants(serving.process.pid!).find(({ pid }) =>
     readFileSync(`/proc/${pid}/cmdline`, 'utf8').endsWith('\0web\0'),
   );

@@ -351,6 +351,42 @@ t.test('a start waits for what a killed server left', async (t) => {
   t.strictSame([...(await ask(port, 'select 1 as one'))], [{ one: 1 }]);
 });
 
+t.test(
+  'the log keeps why the server before it ended, and is put aside when it is large',
+  async (t) => {
+    const data_dir = await dataIn(await closedFolder(t));
+    const log = `${data_dir}.log`;
+    const crashed = 'PANIC:  could not write to a file\n';
+    writeFileSync(log, crashed);
+    const first = await startIn(t, data_dir);
+    await first.stop();
+    t.match(readFileSync(log, 'utf8'), /^PANIC.*\n.*starting PostgreSQL/s, 'below what was there');
+    const wrong = startServer({ ...options(data_dir), settings: { max_connections: 'many' } });
+    await t.rejects(
+      wrong,
+      { message: /did not start: FATAL: invalid value for parameter "max_connections"/ },
+      'the reason is that of this start',
+    );
+    const said = 'x'.repeat(9 * 2 ** 20);
+    writeFileSync(log, said);
+    await (await startIn(t, data_dir)).stop();
+    t.equal(readFileSync(`${log}.old`, 'utf8').length, said.length);
+    t.match(readFileSync(log, 'utf8'), /^[^x]*starting PostgreSQL/);
+  },
+);
+
+t.test('the reason of a start that fails is not that of an earlier one', async (t) => {
+  const data_dir = await dataIn(await closedFolder(t));
+  const locked = 'FATAL:  lock file "postmaster.pid" already exists\n';
+  const taken = 'could not bind IPv4 address "127.0.0.1": Address already in use\n';
+  writeFileSync(`${data_dir}.log`, `${locked}${taken}FATAL:  pre-existing shared memory block\n`);
+  await rm(join(data_dir, 'global/pg_control'));
+  const failed = startServer(options(data_dir));
+  await t.rejects(failed, { message: /^PostgreSQL did not start: .*pg_control/ });
+  const tries = readFileSync(`${data_dir}.log`, 'utf8').match(/pg_control/g);
+  t.equal(tries?.length, 1, 'it was not tried again');
+});
+
 t.test('data that cannot be created leaves what initdb said, and nothing else', async (t) => {
   const folder = await closedFolder(t);
   const { dir } = await reachableBinaries(isRoot ? POSTGRES_UID : null);

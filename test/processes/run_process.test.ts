@@ -1,3 +1,4 @@
+// needs: isolation
 /** Web and worker as processes of their own, before they have started. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -6,7 +7,13 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
 import { CANNOT_RUN } from '../../src/local/child.ts';
+import { createLog } from '../../src/log.ts';
 import { withinOpenFiles } from '../../src/processes/open_files.ts';
+import { onceItAnswers } from '../../src/processes/process.ts';
+import { cuttable } from '../http/support/cuttable.ts';
+import { webProcess } from '../http/support/web_process.ts';
+import { freshDatabase } from '../support/database.ts';
+import { until } from '../support/eventually.ts';
 
 const CLI = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
 
@@ -17,6 +24,39 @@ for (const name of ['web', 'worker'])
     t.same(await exited, [0, null], 'it ends by itself');
     t.match(Buffer.concat(await said).toString(), /"reason":"SIGTERM","msg":"stopped before/);
   });
+
+t.test('whether there is a pooler is decided when the database answers', async (t) => {
+  const { urls } = await freshDatabase(t);
+  for (const name of ['web', 'worker'] as const) {
+    const database = await cuttable(t, urls[name]);
+    await database.cut();
+    const config = { ...loadConfig({}), database_url: database.url };
+    const { promise: waits, resolve } = Promise.withResolvers<unknown>();
+    const log = { ...createLog({ level: 'silent', process: name }), warn: resolve } as never;
+    const decided = onceItAnswers({ config, log }, name);
+    const first = await Promise.race([waits, decided]);
+    t.match(first, { cause: 'ECONNREFUSED' }, 'it says that it waits');
+    await database.mend();
+    t.match(await decided, { database_pooled: false });
+  }
+});
+
+t.test('web has metrics while it waits for its database, and starts when it is back', async (t) => {
+  const fresh = await freshDatabase(t);
+  const database = await cuttable(t, fresh.urls.web);
+  await database.cut();
+  const urls = { ...fresh.urls, web: database.url };
+  const written: string[] = [];
+  const starting = webProcess(t, { ...fresh, urls }, { RUNLEDGER_METRICS_PORT: '0' }, written);
+  const said = (text: string) => written.find((line) => line.includes(text));
+  await until(() => said('the database is away') !== undefined);
+  const { port } = JSON.parse(said('metrics are served')!);
+  const page = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  t.match(page, /^runledger_process_info\{process="web"\} 1$/m);
+  await database.mend();
+  const { origin } = await starting;
+  t.equal((await fetch(`${origin}/readyz`)).status, 200);
+});
 
 const RUNLEDGER = fileURLToPath(new URL('../../runledger', import.meta.url));
 

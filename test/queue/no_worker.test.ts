@@ -50,12 +50,14 @@ t.test('all metrics of the service are one statement, for all who ask in a secon
     return w.web(...given);
   }) as unknown as typeof w.web;
   const metrics = createMetrics();
-  observeService(metrics, counted, { queue_capacity: 7, fresh_ms: 60_000 });
+  const languages = ['python', 'java'];
+  observeService(metrics, counted, { queue_capacity: 7, fresh_ms: 60_000, languages });
   const [text] = await Promise.all([metrics.text(), metrics.text()]);
   await metrics.text();
   t.equal(statements, 1);
   t.match(text, /\nrunledger_database_up 1\n/);
   t.match(text, /\nrunledger_language_slots\{language="python"\} 3\n/);
+  t.match(text, /\nrunledger_language_workers\{language="java"\} 0\n/, 'offered, and none runs it');
   t.match(text, /\nrunledger_database_size_bytes \d{6,}\n/);
   t.match(text, /\nrunledger_database_connections_left [1-9]\d*\n/);
   t.match(text, /\nrunledger_retention_problem 0\n/);

@@ -15,17 +15,16 @@ export const command: Command = {
     wait: {
       value: 'TIME',
       default: '0s',
-      help: 'how long to wait for a database that is still starting, such as 5min',
+      help: 'how long to wait for a database that is away or still starting, such as 5min, or forever',
     },
     json: JSON_OPTION,
   },
   creates: 'first',
   example: 'migrate',
   async run(context) {
-    const wait_ms = durationMs(optionText(context, 'wait'));
-    if (wait_ms === null) throw new UsageError('--wait must be a time, such as 5min');
-    const address = await context.address();
-    const done = await onceThere(() => migrate(address), wait_ms, context.say);
+    const wait_ms = waitMs(optionText(context, 'wait'));
+    const work = async () => migrate(await context.address());
+    const done = await onceThere(work, wait_ms, context.say);
     const db = await context.database();
     await setRetention(db, context.config);
     if (context.json) context.answer(done);
@@ -37,6 +36,12 @@ export const command: Command = {
     return 0;
   },
 };
+
+function waitMs(word: string): number {
+  const wait_ms = word === 'forever' ? Infinity : durationMs(word);
+  if (wait_ms === null) throw new UsageError('--wait must be a time, such as 5min, or forever');
+  return wait_ms;
+}
 
 /** Says once that it waits, and why. The last error is the caller's. */
 async function onceThere<T>(

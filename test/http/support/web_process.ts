@@ -29,6 +29,8 @@ export async function webProcess(
   t: Test,
   database: TestDatabase,
   env: Record<string, string> = {},
+  /** For those who look before it has started. */
+  written: string[] = [],
 ): Promise<WebProcess> {
   const child = spawnBound(process.execPath, WEB!.split(' '), {
     cwd: ROOT,
@@ -46,7 +48,6 @@ export async function webProcess(
     },
   });
   const exited = once(child, 'exit');
-  const written: string[] = [];
   for (const stream of [child.stdout!, child.stderr!]) {
     createInterface({ input: stream }).on('line', (line) => written.push(line));
   }
