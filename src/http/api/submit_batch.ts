@@ -25,8 +25,9 @@ const REPLAYED = v.strictObject({
   mismatch: v.pipe(v.boolean(), v.description('That one had another request.')),
 });
 
+/** The narrower first: an answer with more fields than an id fits ACCEPTED, too. */
 const BATCH_ANSWER = v.pipe(
-  v.array(v.union([ACCEPTED, REPLAYED, ITEM_PROBLEM])),
+  v.array(v.union([REPLAYED, ACCEPTED, ITEM_PROBLEM])),
   v.description(
     'One answer for each item, in their order: its id; or, for a repeated idempotency_key, the submission as in a list; or an error.',
   ),
