@@ -105,6 +105,41 @@ function boundsIn(schema: unknown): unknown[] {
   return found;
 }
 
+t.test(
+  'a parameter that a call does not have is rejected, or ignored by what monitors ask',
+  async (t) => {
+    const service = await startService(t, { webs: 1 });
+    const { origin } = service.webs[0]!;
+    const key = await service.key();
+    await service.worker.beat();
+    const id = '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10';
+    const json = { 'content-type': 'application/json' };
+    const sent: Record<string, { body: string | Uint8Array; headers: Record<string, string> }> = {
+      submit: { body: JSON.stringify(HELLO), headers: json },
+      submitAll: { body: JSON.stringify([HELLO]), headers: json },
+      uploadTestSet: { body: archiveOf(LEGACY), headers: { 'content-type': 'application/zip' } },
+    };
+    for (const { method, path, operation, keyed } of calls) {
+      const { id: name, tag } = operation;
+      const target = `${path.replace('{id}', id)}?waitt=true&_=1`;
+      const reply = await call(origin, {
+        method,
+        path: target,
+        ...(keyed && { key }),
+        ...sent[name],
+      });
+      if (tag === 'submissions' || tag === 'test sets') {
+        t.equal(reply.status, 400, name);
+        t.same(
+          reply.json.fields.map((field: { path: string }) => field.path),
+          ['?waitt', '?_'],
+          name,
+        );
+      } else t.equal(reply.status, 200, name);
+    }
+  },
+);
+
 t.test('its examples', async (t) => {
   const env = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };
   const service = await startService(t, { webs: 1, env });
