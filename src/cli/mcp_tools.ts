@@ -9,7 +9,15 @@ import { toStandardJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import { ApiError, type Client } from '../client/client.ts';
 import { REQUEST_LIMITS, type RequestLimitName } from '../domain/limits.ts';
-import { PART_BYTES, PART_LEAST_BYTES, partOf, SHOWN_BYTES, shownRecord } from './tool_record.ts';
+import {
+  PART_BYTES,
+  PART_LEAST_BYTES,
+  partOf,
+  SHOWN_BYTES,
+  shownRecord,
+  TESTS_SHOWN,
+  testsFrom,
+} from './tool_record.ts';
 import { type ToolRuns, toolRuns } from './tool_runs.ts';
 
 const described = (description: string) => v.pipe(v.string(), v.description(description));
@@ -77,11 +85,20 @@ const READ = v.strictObject({
       v.description(`The most bytes to read of it; ${SHOWN_BYTES} if absent.`),
     ),
   ),
+  first_test: v.exactOptional(
+    v.pipe(
+      v.number(),
+      v.integer(),
+      v.minValue(1),
+      v.description(
+        `Read only the ${TESTS_SHOWN} tests from this number on, in their order; without output, offset and length.`,
+      ),
+    ),
+  ),
 });
 type Read = v.InferOutput<typeof READ>;
 
-const LONG =
-  'Long outputs are cut: `cut` then lists them with their sizes, and read_result reads on.';
+const LONG = `Long outputs are cut: \`cut\` then lists them with their sizes. Of more than ${TESTS_SHOWN} tests, the first that failed are there, and \`tests_left_out\` counts all. read_result reads on.`;
 
 /** Models write null for an argument that they do not give. */
 function inputOf<S extends v.GenericSchema<object>>(schema: S) {
@@ -151,9 +168,17 @@ function serverOf(client: Client): McpServer {
 }
 
 async function read(runs: ToolRuns, asked: Read, signal: AbortSignal): Promise<object> {
-  const { id, offset = 0, length = SHOWN_BYTES, output = 'stdout' } = asked;
+  const { id, offset = 0, length = SHOWN_BYTES, output = 'stdout', first_test } = asked;
+  const names = Object.keys(asked).length;
+  if (first_test !== undefined && names > 2)
+    throw new Error('first_test reads tests, and the others an output: ask for one of the two');
   const record = await runs.read(id, signal);
-  if (Object.keys(asked).length === 1) return shownRecord(record);
+  if (names === 1) return shownRecord(record);
+  if (first_test !== undefined) {
+    const tests = testsFrom(record, first_test);
+    if (tests === null) throw new Error(`submission ${id} has no test ${first_test}`);
+    return { id, ...tests };
+  }
   const part = partOf(record, output, offset, length);
   if (part === null) throw new Error(`submission ${id} has no ${output}`);
   return { id, ...part };

@@ -255,8 +255,9 @@ async function composeWeb(
     problem: withPatience(problem),
   };
   const readiness = createReadiness(health, log);
-  const spent_keys = createSpentKeys();
-  const known_keys = createKnownKeys({ knows: withPatience(results.knows) });
+  const asked = { knows: withPatience(results.knows) };
+  const spent_keys = createSpentKeys(asked);
+  const known_keys = createKnownKeys(asked);
   const forgetKeys = () => {
     spent_keys.forget();
     known_keys.forget();

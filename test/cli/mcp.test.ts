@@ -7,6 +7,9 @@ import { endingAll } from '../client/ending.ts';
 import { startService } from '../http/support/service.ts';
 import { CLI, runledger, runProgram } from './command_line.ts';
 
+/** A busy machine may take longer than the library waits, which is 60 s. What hangs is ended by the runner. */
+const PATIENCE = { timeout: 600_000 };
+
 async function connected(t: Test, env: Record<string, string>) {
   const transport = new StdioClientTransport({
     command: process.execPath,
@@ -15,15 +18,17 @@ async function connected(t: Test, env: Record<string, string>) {
     stderr: 'inherit',
   });
   const client = new Client({ name: 'test', version: '1.0.0' });
-  await client.connect(transport);
+  await client.connect(transport, PATIENCE);
   t.teardown(() => client.close());
   const call = async (name: string, args: Record<string, unknown>) => {
-    const { content, isError = false } = await client.callTool({ name, arguments: args });
+    const asked = { name, arguments: args };
+    const { content, isError = false } = await client.callTool(asked, PATIENCE);
     const [first] = content as { text: string }[];
     const { text } = first!;
     return { text, isError, json: isError ? null : JSON.parse(text) };
   };
-  return { client, call };
+  const tools = async () => (await client.listTools({}, PATIENCE)).tools;
+  return { tools, call };
 }
 
 t.test('tools run code, run tests, read results and list languages', async (t) => {
@@ -33,16 +38,16 @@ t.test('tools run code, run tests, read results and list languages', async (t) =
     RUNLEDGER_SERVER: service.webs[0]!.origin,
     RUNLEDGER_API_KEY: await service.key(),
   };
-  const { client, call } = await connected(t, env);
+  const { tools, call } = await connected(t, env);
 
-  const { tools } = await client.listTools();
-  t.strictSame(tools.map(({ name }) => name).sort(), [
+  const listed = await tools();
+  t.strictSame(listed.map(({ name }) => name).sort(), [
     'list_languages',
     'read_result',
     'run_code',
     'run_tests',
   ]);
-  for (const { name, description, inputSchema } of tools) {
+  for (const { name, description, inputSchema } of listed) {
     t.ok(description?.endsWith('.'), name);
     t.equal(inputSchema.type, 'object', name);
   }
@@ -141,16 +146,96 @@ t.test('a long output is cut, and can be read to its end', async (t) => {
 });
 
 t.test('all outputs of a result together are cut, too', async (t) => {
-  const tests = Array.from({ length: 40 }, (_, n) => ({ n, stdout: 'x'.repeat(4_096) }));
+  const tests = Array.from({ length: 20 }, (_, n) => ({ n, stdout: 'x'.repeat(4_096) }));
   const record = { id: 'x', status: 'completed', stdout: null, stderr: null, tests };
-  const { origin } = await answering(t, { body: JSON.stringify(record) });
-  const env = { PATH: process.env['PATH']!, RUNLEDGER_SERVER: origin, RUNLEDGER_API_KEY: 'x' };
-  const { call } = await connected(t, env);
+  const { call } = await readingFrom(t, record);
   const { json } = await call('read_result', { id: 'x' });
   t.equal(json.tests[15].stdout.length, 4_096);
   t.equal(json.tests[16].stdout, '');
-  t.equal(json.cut.length, 24);
+  t.equal(json.cut.length, 4);
   t.strictSame(json.cut[0], { output: 'tests[16].stdout', bytes: 4_096, shown: 0 });
+  t.notOk('tests_left_out' in json);
+});
+
+async function readingFrom(t: Test, record: object) {
+  const { origin } = await answering(t, { body: JSON.stringify(record) });
+  const env = { PATH: process.env['PATH']!, RUNLEDGER_SERVER: origin, RUNLEDGER_API_KEY: 'x' };
+  return connected(t, env);
+}
+
+t.test(
+  'of thousands of tests, the first that failed are there, and the others can be read',
+  async (t) => {
+    const fails = (n: number) => n % 100 === 0;
+    const tests = Array.from({ length: 5_000 }, (_, index) => {
+      const n = index + 1;
+      const verdict = n > 4_990 ? null : fails(n) ? 'WA' : 'AC';
+      return {
+        n,
+        name: `test ${n}`,
+        verdict,
+        stdout: 'x'.repeat(4_096),
+        stderr: '',
+        message: null,
+      };
+    });
+    const record = {
+      id: 'x',
+      status: 'completed',
+      verdict: 'WA',
+      stdout: null,
+      stderr: null,
+      tests,
+    };
+    const { call } = await readingFrom(t, record);
+    const program = { language: 'python', code: '' };
+    for (const [name, args] of [
+      ['run_code', program],
+      ['run_tests', { ...program, tests: [{ expected_output: '' }] }],
+      ['read_result', { id: 'x' }],
+    ] as const) {
+      const { json, text } = await call(name, args);
+      t.ok(text.length < 100_000, `${name}: ${text.length}`);
+      const numbers = json.tests.map(({ n }: { n: number }) => n);
+      t.same(
+        numbers,
+        Array.from({ length: 20 }, (_, index) => 100 * (index + 1)),
+        name,
+      );
+      const { next, ...counts } = json.tests_left_out;
+      const verdicts = { AC: 4_941, WA: 49, 'not run': 10 };
+      t.same(counts, { tests: 5_000, shown: 20, failed: 49, verdicts });
+      t.match(next, /first_test, from 1 to 5000,/);
+      t.same(json.cut[0], { output: 'tests[1699].stdout', bytes: 4_096, shown: 0 }, 'by its place');
+    }
+    const cut = await call('read_result', { id: 'x', output: 'tests[1699].stdout' });
+    t.equal(cut.json.text.length, 4_096);
+
+    const seen: number[] = [];
+    for (let first: number | null = 4_901; first !== null; ) {
+      const { json, text } = await call('read_result', { id: 'x', first_test: first });
+      t.ok(text.length < 100_000);
+      t.equal(json.cut[0].output, `tests[${first + 15}].stdout`);
+      seen.push(...json.tests.map(({ n }: { n: number }) => n));
+      first = json.next_test;
+    }
+    t.same(
+      seen,
+      Array.from({ length: 100 }, (_, index) => 4_901 + index),
+    );
+    const behind = await call('read_result', { id: 'x', first_test: 5_001 });
+    t.match(behind, { isError: true, text: 'submission x has no test 5001' });
+    const both = await call('read_result', { id: 'x', first_test: 1, output: 'stdout' });
+    t.match(both, { isError: true, text: /^first_test reads tests, and/ });
+  },
+);
+
+t.test('where none of many tests failed, the counts say it', async (t) => {
+  const tests = Array.from({ length: 21 }, (_, index) => ({ n: index + 1, verdict: 'AC' }));
+  const { call } = await readingFrom(t, { id: 'x', status: 'completed', verdict: 'AC', tests });
+  const { json } = await call('read_result', { id: 'x' });
+  t.same(json.tests, []);
+  t.match(json.tests_left_out, { tests: 21, shown: 0, failed: 0, verdicts: { AC: 21 } });
 });
 
 t.test('a null is as if the argument were absent', async (t) => {

@@ -8,14 +8,17 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { judgingService } from '../cli/judging_service.ts';
 import { freePort } from '../http/support/call.ts';
+import { readDocument, withClosedAnswers } from '../http/support/document.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const FOLDER = join(ROOT, 'build/fuzz');
 const PROGRAM = join(FOLDER, 'bin/st');
+/** Of the service, but strict about answers. */
+const DOCUMENT = join(FOLDER, 'openapi.json');
 /** The last of the checks. */
 const OWN_CHECKS = join(import.meta.dirname, 'checks.py');
 const VERSION = '4.32.5';
@@ -54,7 +57,15 @@ async function requestsOf(port: number): Promise<number> {
 async function fuzz(server: string, key: string, seed: number): Promise<boolean> {
   const options = [
     ...['--header', `X-API-Key: ${key}`, '--checks', CHECKS.join(), '--seed', `${seed}`],
-    ...['--max-examples', '300', '--continue-on-failure', '--suppress-health-check', 'all'],
+    ...[
+      '--url',
+      server,
+      '--max-examples',
+      '300',
+      '--continue-on-failure',
+      '--suppress-health-check',
+      'all',
+    ],
     ...[
       '--output-sanitize',
       'false',
@@ -66,13 +77,14 @@ async function fuzz(server: string, key: string, seed: number): Promise<boolean>
       '60',
     ],
   ];
+  writeFileSync(DOCUMENT, JSON.stringify(withClosedAnswers((await readDocument(server)).json)));
   const env = {
     PATH: process.env['PATH'],
     HOME: FOLDER,
     NO_COLOR: '1',
     SCHEMATHESIS_HOOKS: OWN_CHECKS,
   };
-  const child = spawn(PROGRAM, ['run', `${server}/openapi.json`, ...options], {
+  const child = spawn(PROGRAM, ['run', DOCUMENT, ...options], {
     cwd: FOLDER,
     env,
     stdio: ['ignore', 'inherit', 'inherit'],

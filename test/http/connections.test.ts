@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import { decided } from '../support/decided.ts';
 import { eventually } from '../support/eventually.ts';
 import { issue, makeAuthority } from '../webhooks/certificate.ts';
 import { storedFor } from './contract/submit_rules.ts';
@@ -10,15 +11,6 @@ import { HELLO, startService } from './support/service.ts';
 import { webProcess } from './support/web_process.ts';
 
 const answers = (origin: string) => call(origin, { path: '/livez' }).then(Boolean, () => false);
-
-/**
- * For claims about an action within a time. An attempt that this machine was too slow for proves nothing, and is made
- * again; an attempt that was in time decides.
- */
-async function decided(attempt: () => Promise<'too slow' | 'decided'>): Promise<void> {
-  for (let n = 0; n < 10; n += 1) if ((await attempt()) === 'decided') return;
-  throw new Error('this machine was too slow in each of ten attempts');
-}
 
 t.test(
   'a client that sends its request too slowly has its socket closed, without an answer',

@@ -6,7 +6,13 @@ import { PROBLEM_WORDS } from '../../src/http/wire/problem.ts';
 import { archiveOf, LEGACY } from '../judging/packages.ts';
 import { seal } from '../store/seal_now.ts';
 import { call, type Reply } from './support/call.ts';
-import { type Document, readDocument } from './support/document.ts';
+import {
+  answersOf,
+  type Document,
+  isObjectSchema,
+  readDocument,
+  withClosedAnswers,
+} from './support/document.ts';
 import { HELLO, startService } from './support/service.ts';
 
 t.test('the document', async (t) => {
@@ -59,6 +65,80 @@ t.test('the document is as linters want it', async (t) => {
   );
   t.same(refs, new Set(components), 'each component is used, and each that is used is there');
 });
+
+t.test('answers may get fields, and requests have no others', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const document = await readDocument(service.webs[0]!.origin);
+  const schemas = (json: Document['json']) => json.components['schemas']!;
+  const answers = answersOf(document.json);
+  const requests = Object.keys(schemas(document.json)).filter((name) => !answers.includes(name));
+  t.same(requests, ['SubmissionRequest', 'BatchItem']);
+  for (const name of requests)
+    t.same(new Set(boundsIn(schemas(document.json)[name])), new Set([false]), name);
+  for (const name of answers)
+    t.same(
+      boundsIn(schemas(document.json)[name]).filter((bound) => bound !== undefined),
+      [],
+      name,
+    );
+
+  const strict = schemas(withClosedAnswers(document.json));
+  for (const name of answers)
+    t.notOk(boundsIn(strict[name]).includes(undefined), `${name} is closed in tests`);
+  const problem = { error: 'not_found', message: 'x' };
+  t.ok(document.check('Problem', problem));
+  t.notOk(
+    document.check('Problem', { ...problem, later: 1 }),
+    'tests find a field that is not documented',
+  );
+  const inner = { ...problem, fields: [{ path: '', message: '', later: 1 }] };
+  t.notOk(document.check('Problem', inner), 'and one of an inner object');
+});
+
+/** What each object of a schema says about names that it does not have. */
+function boundsIn(schema: unknown): unknown[] {
+  const found: unknown[] = [];
+  JSON.stringify(schema, (_, value) => {
+    if (isObjectSchema(value)) found.push(value['additionalProperties']);
+    return value;
+  });
+  return found;
+}
+
+t.test(
+  'a parameter that a call does not have is rejected, or ignored by what monitors ask',
+  async (t) => {
+    const service = await startService(t, { webs: 1 });
+    const { origin } = service.webs[0]!;
+    const key = await service.key();
+    await service.worker.beat();
+    const id = '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10';
+    const json = { 'content-type': 'application/json' };
+    const sent: Record<string, { body: string | Uint8Array; headers: Record<string, string> }> = {
+      submit: { body: JSON.stringify(HELLO), headers: json },
+      submitAll: { body: JSON.stringify([HELLO]), headers: json },
+      uploadTestSet: { body: archiveOf(LEGACY), headers: { 'content-type': 'application/zip' } },
+    };
+    for (const { method, path, operation, keyed } of calls) {
+      const { id: name, tag } = operation;
+      const target = `${path.replace('{id}', id)}?waitt=true&_=1`;
+      const reply = await call(origin, {
+        method,
+        path: target,
+        ...(keyed && { key }),
+        ...sent[name],
+      });
+      if (tag === 'submissions' || tag === 'test sets') {
+        t.equal(reply.status, 400, name);
+        t.same(
+          reply.json.fields.map((field: { path: string }) => field.path),
+          ['?waitt', '?_'],
+          name,
+        );
+      } else t.equal(reply.status, 200, name);
+    }
+  },
+);
 
 t.test('its examples', async (t) => {
   const env = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };
@@ -200,6 +280,27 @@ t.test('its examples', async (t) => {
             }
           }
         }
+      }
+    }
+  });
+
+  t.test('of answers match the same choice in a client, which takes the first', async (t) => {
+    const asClient = await readDocument(origin, (json) => json);
+    const at = '#/components/schemas/BatchAnswer/items/anyOf';
+    const of_batch = [0, 1, 2].map((n) => ({ $ref: `${at}/${n}` }));
+    const answers = (path: string) => {
+      const { content } = document.operation('post', path).responses['202']!;
+      const { schema, examples } = content!['application/json']!;
+      const values = Object.values(examples!).map(({ value }) => value);
+      return { choices: (schema as { anyOf?: object[] }).anyOf ?? of_batch, values };
+    };
+    const { choices, values: batches } = answers('/api/submissions');
+    for (const one of [answers('/api/submit'), { choices, values: batches.flat() }]) {
+      t.equal(one.values.length, one.choices.length, 'there is one of each');
+      for (const value of one.values) {
+        const first = (by: Document) =>
+          one.choices.findIndex((each) => by.checkSchema(each, value));
+        t.equal(first(asClient), first(document), JSON.stringify(value));
       }
     }
   });

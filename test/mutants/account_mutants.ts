@@ -151,7 +151,11 @@ export const accountMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/api/read_batch.ts',
     contract('batch: '),
-    ['errors of an item are bounded', '.slice(0, ITEM_ERRORS_SHOWN)', ''],
+    [
+      'an item has its errors as if alone',
+      'invalid(parsed.errors)',
+      'invalid(parsed.errors.slice(0, 10))',
+    ],
     [
       'an item is as large as a submission alone at most',
       'if (bytes.length > BODY_LIMIT_BYTES)',

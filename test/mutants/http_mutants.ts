@@ -67,7 +67,7 @@ export const httpMutants: readonly Mutant[] = [
   ),
   ...inFile('src/http/api/receive_body.ts', 'test/http/connections.test.ts', [
     'a slow body of a spent key costs nothing',
-    'knownAsSpent(web, exchange, digest) ?? ',
+    '(await knownAsSpent(web, exchange, digest)) ?? ',
     '',
   ]),
   ...inFile('src/http/server.ts', 'test/http/connections.test.ts', [
@@ -194,11 +194,17 @@ export const httpMutants: readonly Mutant[] = [
     'slices.set(kind, [...(slices.get(kind) ?? []), bytes])',
     'slices.set(kind, [bytes])',
   ]),
-  ...inFile('src/http/api/spent_keys.ts', 'test/http/spent_keys.test.ts', [
-    'a key over its rate is not rejected after its reset',
-    'if (left_s <= 1) {',
-    'if (left_s <= 0) {',
-  ]),
+  ...inFile(
+    'src/http/api/spent_keys.ts',
+    'test/http/spent_keys.test.ts',
+    [
+      'a key over its rate is not rejected after its reset',
+      'if (!exists || left_s <= 1) {',
+      'if (!exists || left_s <= 0) {',
+    ],
+    ['an expired key is not over its rate', 'if (!exists || ', 'if ('],
+    ['keys that changed are not rejected', 'entries.get(name) !== entry', '!entries'],
+  ),
   ...inFile(
     'src/http/wire/header_values.ts',
     'test/http/header_values.test.ts',

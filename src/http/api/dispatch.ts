@@ -39,7 +39,7 @@ async function inOrder(web: Web, exchange: Exchange, match: Match): Promise<Answ
   const digest = presentedDigest(exchange.req);
   exchange.presented = digest;
   if (digest === null) return unauthorized();
-  const spent = knownAsSpent(web, exchange, digest);
+  const spent = await knownAsSpent(web, exchange, digest);
   if (spent !== null) return spent;
   if ('call' in match && match.call.keyed) return match.call.handler(web, exchange, digest);
   return spendThen(web, exchange, digest, noCall(exchange, match));

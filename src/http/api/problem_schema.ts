@@ -1,5 +1,6 @@
 /** An error as the OpenAPI document describes it. */
 import * as v from 'valibot';
+import { ERRORS_SHOWN } from '../wire/json_text.ts';
 import { PROBLEM_WORDS } from '../wire/problem.ts';
 import { uuid } from './result_schema.ts';
 
@@ -22,7 +23,9 @@ const entries = {
           message: v.string(),
         }),
       ),
-      v.description('With invalid_request: every mistake.'),
+      v.description(
+        `With invalid_request: every mistake; of more than ${ERRORS_SHOWN} in one submission, so many of them.`,
+      ),
     ),
   ),
 };

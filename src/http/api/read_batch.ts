@@ -1,6 +1,7 @@
 /** POST /api/submissions: from a body to its submissions, or to what is wrong with each of them, or with the body. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { NewSubmission } from '../../store/submissions.ts';
+import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { headerText, parseTraceparent, repeatedHeaders } from '../wire/header_values.ts';
 import { itemsOf } from '../wire/json_items.ts';
@@ -13,13 +14,11 @@ import { rejectUnknownParameters } from './waiting_request.ts';
 export const BATCH_LIMIT = 100;
 /** Of four submissions that are as large as can be: most are much smaller, and the body is in memory as a whole. */
 export const BATCH_BODY_LIMIT_BYTES = 4 * BODY_LIMIT_BYTES;
-/** An answer must not grow with the number of mistakes. */
-const ITEM_ERRORS_SHOWN = 10;
-/** So long at most, or for one item, other requests wait for the parsing of a batch. */
+/** So long at most, or for one item, other requests wait while a batch is parsed and its mistakes are written. */
 const TURN_MS = 5;
 
-/** What is wrong with an item is an answer as that of a submission alone. */
-export type BatchItem = { submission: NewSubmission } | { submission: null; problem: object };
+/** What is wrong with an item is an answer as that of a submission alone, in JSON. */
+export type BatchItem = { submission: NewSubmission } | { submission: null; problem: Uint8Array };
 
 export async function readBatch(
   web: Web,
@@ -75,22 +74,21 @@ function wrongBody(end: 'end' | 'not an array' | 'too many', count: number): str
 
 const TOO_LARGE = tooLargeMessage('submission', BODY_LIMIT_BYTES, wayOut(BODY_LIMIT_BYTES));
 
+const rejected = ({ body }: Answer): BatchItem => ({
+  submission: null,
+  problem: Buffer.from(JSON.stringify(body)),
+});
+
 function readItem(
   web: Web,
   bytes: Uint8Array,
   context: { request_id: string; traceparent: string | null },
 ): BatchItem | { unread: FieldError[] } {
   if (bytes.length > BODY_LIMIT_BYTES)
-    return {
-      submission: null,
-      problem: problem('payload_too_large', { message: TOO_LARGE }).body!,
-    };
+    return rejected(problem('payload_too_large', { message: TOO_LARGE }));
   const parsed = web.parseItem(bytes);
   if ('unread' in parsed) return parsed;
-  if (parsed.errors) {
-    const shown = parsed.errors.slice(0, ITEM_ERRORS_SHOWN);
-    return { submission: null, problem: invalid(shown).body! };
-  }
+  if (parsed.errors) return rejected(invalid(parsed.errors));
   const { submission, idempotency_key } = parsed;
   return { submission: newSubmission(web, { submission, idempotency_key, ...context }) };
 }

@@ -63,7 +63,7 @@ export async function withBody(
   if ('answer' in body) return body.answer;
   try {
     // Its body may have come slowly, and other requests of its key may have spent the rate since then.
-    return knownAsSpent(web, exchange, digest) ?? (await answer(body));
+    return (await knownAsSpent(web, exchange, digest)) ?? (await answer(body));
   } finally {
     body.leave();
   }

@@ -19,8 +19,12 @@ export async function spendThen(
 }
 
 /** The answer to a key that was over its rate a moment ago; null if this is not known of it. */
-export function knownAsSpent(web: Web, exchange: Exchange, digest: Uint8Array): Answer | null {
-  const spent = web.spent_keys.find(digest);
+export async function knownAsSpent(
+  web: Web,
+  exchange: Exchange,
+  digest: Uint8Array,
+): Promise<Answer | null> {
+  const spent = await web.spent_keys.find(digest);
   if (spent === null) return null;
   exchange.caller = spent.caller;
   return rateLimited(spent.retry_after_s);

@@ -56,7 +56,8 @@ const operation: Operation = {
     {
       status: '202',
       description: 'Accepted; or the record of an earlier call with the same Idempotency-Key.',
-      schemas: { Accepted: ACCEPTED, Result: RESULT },
+      // The narrower first: an answer with more fields than an id fits Accepted, too.
+      schemas: { Result: RESULT, Accepted: ACCEPTED },
       headers: [
         ...RATE,
         'Location',

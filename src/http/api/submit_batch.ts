@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { EXAMPLE_COMPLETED, renderSummary, summaryOf } from '../../domain/record.ts';
 import type { SubmitOutcome } from '../../store/submissions.ts';
-import { type Answer, STATUS } from '../wire/answer.ts';
+import { type Answer, bytesOf, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { NAMES_LIMIT, VALUES_LIMIT } from '../wire/json_text.ts';
 import { invalid, problem } from '../wire/problem.ts';
@@ -25,8 +25,9 @@ const REPLAYED = v.strictObject({
   mismatch: v.pipe(v.boolean(), v.description('That one had another request.')),
 });
 
+/** The narrower first: an answer with more fields than an id fits ACCEPTED, too. */
 const BATCH_ANSWER = v.pipe(
-  v.array(v.union([ACCEPTED, REPLAYED, ITEM_PROBLEM])),
+  v.array(v.union([REPLAYED, ACCEPTED, ITEM_PROBLEM])),
   v.description(
     'One answer for each item, in their order: its id; or, for a repeated idempotency_key, the submission as in a list; or an error.',
   ),
@@ -87,7 +88,7 @@ async function submitBody(
   if (last.kind === 'rate_limited') web.spent_keys.remember(digest, last);
   exchange.caller = last.caller;
   const answers = await answersTo(web, exchange, items, outcomes);
-  return { status: STATUS.accepted, body: answers, headers: retryAfter(outcomes) };
+  return { status: STATUS.accepted, body: arrayOf(answers), headers: retryAfter(outcomes) };
 }
 
 export const submitBatch: ApiCall = {
@@ -103,11 +104,11 @@ async function answersTo(
   exchange: Exchange,
   items: readonly BatchItem[],
   outcomes: readonly SubmitOutcome[],
-): Promise<object[]> {
+): Promise<Uint8Array[]> {
   const replayed = outcomes.flatMap((one) => (one.kind === 'replayed' ? [one.id] : []));
   const rows = await summariesIfPossible(web, exchange, [...new Set(replayed)]);
   const summaries = new Map(rows.map((row) => [row.id, renderSummary(row)]));
-  const answerTo = (outcome: SubmitOutcome, item: BatchItem): object => {
+  const answerTo = (outcome: SubmitOutcome, item: BatchItem): object | Uint8Array => {
     switch (outcome.kind) {
       case 'accepted':
         return { id: outcome.id };
@@ -130,7 +131,17 @@ async function answersTo(
         throw new Error('a request is no rerun');
     }
   };
-  return outcomes.map((outcome, n) => answerTo(outcome, items[n]!));
+  return outcomes.map((outcome, n) => bytesOf(answerTo(outcome, items[n]!))!);
+}
+
+/** One array of values that are JSON already: to write all of them at once would hold other requests up. */
+function arrayOf(values: readonly Uint8Array[]): Uint8Array {
+  const [comma, open, close] = [Buffer.from(','), Buffer.from('['), Buffer.from(']')];
+  return Buffer.concat([
+    open,
+    ...values.flatMap((value, n) => (n > 0 ? [comma, value] : value)),
+    close,
+  ]);
 }
 
 /** The new submissions of the batch are stored. Summaries that cannot be read must not hide their ids. */

@@ -34,7 +34,7 @@ export function openapiDocument(
       contact: { name: 'The operator of this service' },
       license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
       description:
-        'Runs submitted source code and keeps a record of every run. All addresses are served over HTTPS only. Every call under /api/ needs a key and counts against its rate. Every error is JSON with a stable word in `error`; every answer has an `X-Request-Id`.',
+        'Runs submitted source code and keeps a record of every run. All addresses are served over HTTPS only. Every call under /api/ needs a key and counts against its rate. Every error is JSON with a stable word in `error`; every answer has an `X-Request-Id`. A later version may add fields to answers: ignore those that you do not know. A call about submissions or test sets rejects a query parameter that it does not have; all other calls ignore the query, because monitors and routers add parameters of their own.',
     },
     servers: [{ url: '/', description: 'The service that this document comes from.' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
@@ -64,7 +64,7 @@ function answerSchemas(calls: readonly ApiCall[], rules: SubmissionRules): Recor
     successOf(call, rules).flatMap(({ schemas }) => Object.entries(schemas)),
   );
   const all = [...new Map([...named, ['Problem', PROBLEM as v.GenericSchema]])];
-  return Object.fromEntries(all.map(([name, schema]) => [name, jsonSchemaOf(schema)]));
+  return Object.fromEntries(all.map(([name, schema]) => [name, answerSchemaOf(schema)]));
 }
 
 function successOf({ operation }: ApiCall, rules: SubmissionRules): readonly Success[] {
@@ -74,6 +74,14 @@ function successOf({ operation }: ApiCall, rules: SubmissionRules): readonly Suc
 
 /** JSON Schema has no words for these checks; the descriptions state them. */
 const NOT_IN_JSON_SCHEMA = ['check', 'raw_check', 'max_bytes'];
+
+/** Open, because a later version may add a field: a client that is made from this document must not reject it. */
+function answerSchemaOf(schema: v.GenericSchema): Schema {
+  const isClosed = (name: string, value: unknown) =>
+    name === 'additionalProperties' && value === false;
+  const text = JSON.stringify(jsonSchemaOf(schema));
+  return JSON.parse(text, (name, value) => (isClosed(name, value) ? undefined : value));
+}
 
 function jsonSchemaOf(schema: v.GenericSchema): Schema {
   const { $schema: _, ...converted } = toJsonSchema(schema, {

@@ -18,7 +18,7 @@ export const NAMES_LIMIT = 1_000;
 /** A legal request has less than half of it: 256 tests with 64 arguments each, and what is beside them. */
 export const VALUES_LIMIT = 50_000;
 
-/** The most errors that one answer names. */
+/** The most errors of one submission that an answer names, alone or in a batch. */
 export const ERRORS_SHOWN = 100;
 
 /** `value` is undefined if the text is not JSON, or has not been parsed. */

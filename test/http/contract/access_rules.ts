@@ -3,6 +3,7 @@ import { equal, match, ok } from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { newSecret, secretDigest } from '../../../src/access/secret.ts';
 import { listKeys, revokeKey, rotateKey } from '../../../src/store/keys.ts';
+import { eventually, until } from '../../support/eventually.ts';
 import { call, freePort } from '../support/call.ts';
 import { cuttable } from '../support/cuttable.ts';
 import { HELLO } from '../support/service.ts';
@@ -161,6 +162,31 @@ export const accessRules: Rule[] = [
       equal((await languages(service, next)).status, 200);
     },
   ),
+  contract('a secret that expires while its key is over its rate is a 401', async (s) => {
+    const service = await s.clocked();
+    await service.setClock(7000);
+    const old = await service.key({ tier: 'beta' });
+    const next = newSecret('rl');
+    await rotateKey(service.db, {
+      id: await idOf(service, old),
+      secret_digest: secretDigest(next),
+      grace_ms: 30_000,
+    });
+    for (let n = 0; n < 60; n += 1) equal((await languages(service, next)).status, 200);
+    for (const { origin } of service.webs) {
+      const ask = async (key: string) =>
+        (await call(origin, { path: '/api/languages', key })).status;
+      await until(async () => (await ask(old)) === 429);
+    }
+    await service.setClock(7030.1);
+    for (const { origin } of service.webs) {
+      const ask = (key: string) => call(origin, { path: '/api/languages', key });
+      // A process may remember for a second that there is such a key.
+      ok(await eventually(async () => (await ask(old)).status === 401, 30_000));
+      equal((await ask(old)).text, (await ask(newSecret('rl'))).text);
+      equal((await ask(next)).status, 429);
+    }
+  }),
   seed('a compromised key is rotated by the operator', async (s) => {
     const service = await s.plain();
     const old = await service.key();

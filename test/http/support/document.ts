@@ -1,4 +1,7 @@
-/** The OpenAPI document as a client reads it, and an independent validator for its schemas. */
+/**
+ * The OpenAPI document as a client reads it, and an independent validator for its schemas. Answers' schemas are open, for fields
+ * of later versions; here they are closed, so that a field that the document lacks fails a test.
+ */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { call } from './call.ts';
@@ -45,11 +48,12 @@ export type Document = {
   checkSchema(schema: Schema, value: unknown): boolean;
 };
 
-export async function readDocument(origin: string): Promise<Document> {
+/** `view`: the document by which values are checked. */
+export async function readDocument(origin: string, view = withClosedAnswers): Promise<Document> {
   const { json } = await call(origin, { path: '/openapi.json' });
   const ajv = new Ajv2020({ strict: false, allErrors: false });
   formats.default(ajv);
-  ajv.addSchema(json, 'openapi');
+  ajv.addSchema(view(json), 'openapi');
   const compiled = new Map<string, ReturnType<Ajv2020['compile']>>();
   const checkSchema = (schema: Schema, value: unknown) => {
     const absolute = JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"openapi#/'));
@@ -65,3 +69,28 @@ export async function readDocument(origin: string): Promise<Document> {
     check: (name, value) => checkSchema({ $ref: `#/components/schemas/${name}` }, value),
   };
 }
+
+/** Without it, an answer may have any field more than the document says. */
+export function withClosedAnswers(document: Document['json']): Document['json'] {
+  const schemas = { ...document.components['schemas'] };
+  for (const name of answersOf(document)) schemas[name] = closed(schemas[name]!);
+  return { ...document, components: { ...document.components, schemas } };
+}
+
+/** The names of the schemas of answers. */
+export function answersOf({ paths }: Document['json']): string[] {
+  const operations = Object.values(paths).flatMap((methods) => Object.values(methods));
+  const text = JSON.stringify(operations.map(({ responses }) => responses));
+  const names = [...text.matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name!);
+  return [...new Set(names)];
+}
+
+const closed = (schema: object): object =>
+  JSON.parse(JSON.stringify(schema), (_, value) =>
+    isObjectSchema(value) ? { ...value, additionalProperties: false } : value,
+  );
+
+/** With names of its own: one without is a table, whose names are data. */
+export const isObjectSchema = (value: unknown): value is Record<string, unknown> =>
+  [(value as { type?: unknown } | null)?.type].flat().includes('object') &&
+  Object.hasOwn(value as object, 'properties');
