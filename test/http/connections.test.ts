@@ -100,7 +100,10 @@ t.test(
     const body = JSON.stringify(HELLO);
     const head = `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\n`;
     const slow = wire(port);
-    slow.send(`${head}Content-Length: ${body.length}\r\n\r\n{`);
+    slow.send(`${head}Content-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`);
+    // Its request has begun, so it is there for longer than the others.
+    await slow.until(/ 100 Continue/);
+    slow.send('{');
     const strangers = Array.from({ length: 6 }, () => wire(port));
     t.teardown(() => {
       for (const { socket } of [slow, ...strangers]) socket.destroy();
