@@ -89,6 +89,43 @@ t.test('connections over the limit are closed, and strangers do not keep theirs'
   for (const { socket } of [...lines, ...more]) socket.destroy();
 });
 
+t.test(
+  'a small body of a known key may come slowly, however many strangers there are',
+  async (t) => {
+    const service = await startService(t, { webs: 1, env: { RUNLEDGER_CONNECTIONS_MAX: '8' } });
+    const key = await service.key();
+    const { port } = service.webs[0]!;
+    // Of a key that the process has seen, no slow database decides.
+    t.equal((await service.submit(key, { ...HELLO, stdin: 'x'.repeat(40_000) })).status, 202);
+    const body = JSON.stringify(HELLO);
+    const head = `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\n`;
+    const slow = wire(port);
+    slow.send(`${head}Content-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`);
+    // Its request has begun, so it is there for longer than the others.
+    await slow.until(/ 100 Continue/);
+    slow.send('{');
+    const strangers = Array.from({ length: 6 }, () => wire(port));
+    t.teardown(() => {
+      for (const { socket } of [slow, ...strangers]) socket.destroy();
+    });
+    const gone = new Set<string>();
+    const watch = (name: string, { socket }: typeof slow) =>
+      socket.once('end', () => gone.add(name));
+    watch('the slow one', slow);
+    for (const stranger of strangers) watch('a stranger', stranger);
+    const comesAndGoes = async () => {
+      const one = wire(port);
+      await call(service.webs[0]!.origin, { path: '/livez' }).catch(() => {});
+      one.socket.destroy();
+      return gone.size > 0;
+    };
+    t.ok(await eventually(comesAndGoes));
+    t.same([...gone], ['a stranger'], 'the slow one is there for longer');
+    slow.send(body.slice(1));
+    t.match(await slow.until(/"id"|"error"/), /^HTTP\/1\.1 202 /m);
+  },
+);
+
 t.test('a connection is kept for the next request, as long as is configured', async (t) => {
   const service = await startService(t, { webs: 1, env: { RUNLEDGER_KEEP_ALIVE: '5s' } });
   const line = wire(service.webs[0]!.port);

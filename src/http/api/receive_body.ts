@@ -7,7 +7,8 @@
  * nothing. One that took a place and does not come to its end counts as a request: else that could be repeated for ever.
  *
  * A key that nobody has could be made up, as many as somebody likes. So the key of a large body is looked up before its turn,
- * unless this process has seen it already.
+ * unless this process has seen it already. That of a small one is looked up when its body comes slowly: else its connection would
+ * be that of a stranger, which makes way for others (connection_room.ts).
  */
 import type { Inside, Turn } from '../../store/turns.ts';
 import type { Answer } from '../wire/answer.ts';
@@ -41,6 +42,8 @@ export const BODIES_STORED = {
   hold_ms: Number.POSITIVE_INFINITY,
 };
 const BUSY_RETRY_S = 5;
+/** Of a small body. Long before its connection has to make way. */
+const SLOW_MS = 1_000;
 
 export type ReceivedBody = {
   /** Empty once it was left. */
@@ -83,6 +86,8 @@ async function receiveBody(
     if (why === 'gone' && took) countGone(web, exchange, digest);
     return { answer: await refusal(web, exchange, digest, { why, most_bytes }) };
   };
+  // Where the database is away, the body is read all the same, and then the answer says so.
+  const slow = setTimeout(() => places.mayRead().catch(() => {}), SLOW_MS);
   try {
     const bytes = await readBody(exchange.req, exchange.res, {
       most_bytes,
@@ -103,6 +108,8 @@ async function receiveBody(
   } catch (error) {
     places.leave();
     throw error;
+  } finally {
+    clearTimeout(slow);
   }
 }
 
