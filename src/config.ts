@@ -24,17 +24,27 @@ export class ConfigError extends Error {
 }
 
 export function loadConfig(env: Environment = process.env): Config {
+  const { config, problems } = soundConfig(env);
+  if (problems.length > 0) throw new ConfigError(problems);
+  return config;
+}
+
+/** With the defaults in the place of mistakes, for who looks at what else is wrong. Nothing may run with them. */
+export function soundConfig(env: Environment = process.env): {
+  config: Config;
+  problems: readonly string[];
+} {
   const problems = unknownNames(env);
   const values: Record<string, unknown> = {};
   for (const [field, variable] of Object.entries(variables)) {
     const parsed = parseOne(variable, env[variable.name]);
     if ('problem' in parsed) problems.push(parsed.problem);
-    else values[field] = parsed.value;
+    const sound = 'problem' in parsed ? parseOne(variable, undefined) : parsed;
+    if ('value' in sound) values[field] = sound.value;
   }
-  const config = values as Config;
+  const config = Object.freeze(values as Config);
   if (problems.length === 0) problems.push(...contradictions(config));
-  if (problems.length > 0) throw new ConfigError(problems);
-  return Object.freeze(config);
+  return { config, problems };
 }
 
 /** A misspelt variable would silently leave its default in force. */

@@ -22,6 +22,8 @@ export type Command = {
   readonly service?: boolean;
   /** Whether it makes the data of the embedded PostgreSQL where there are none; `never` if absent. */
   readonly creates?: Creates;
+  /** Default: loadConfig, which refuses an environment with mistakes. */
+  readonly config?: () => Config;
   /** Its exit statuses and their meanings, for `--help`, where they say more than whether it worked. */
   readonly statuses?: readonly (readonly [status: string, meaning: string])[];
   /** The exit status where it could not do its work, or its output was lost; 1 if absent. */
@@ -58,8 +60,14 @@ export type Context = {
   /**
    * Connects to DATABASE_URL, or else to the embedded PostgreSQL, which is started for the call if necessary (and made, if the
    * command `creates` it). `unpinned`: with the settings of the role and the server. Tables of another version are refused, but not with `any_schema`.
+   * `unseen`: whatever is in it, for who asks the server alone.
    */
-  database(options?: { role?: Role; unpinned?: boolean; any_schema?: boolean }): Promise<Db>;
+  database(options?: {
+    role?: Role;
+    unpinned?: boolean;
+    any_schema?: boolean;
+    unseen?: boolean;
+  }): Promise<Db>;
   address(role?: Role): Promise<DatabaseAddress>;
 };
 

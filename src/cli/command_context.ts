@@ -5,22 +5,22 @@ import { type Config, databaseUrl, loadConfig, type Role } from '../config.ts';
 import { connect, type Db } from '../db.ts';
 import { printable, printableText } from '../domain/printable.ts';
 import { Fault } from '../fault.ts';
-import { type Creates, findOrStartEmbedded, stopUnused } from '../local/embedded.ts';
+import { findOrStartEmbedded, stopUnused } from '../local/embedded.ts';
 import { migrate } from '../store/migrate.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
 import { OtherSchema, schemaOf } from '../store/schema_version.ts';
-import { CommandFailed, type Context } from './command.ts';
+import { type Command, CommandFailed, type Context } from './command.ts';
 
 type Given = { words: readonly string[]; options: Context['options'] };
 
 /** Everything that the context opens is closed by `close`, in reverse order. */
 export function createContext(
   given: Given,
-  creates: Creates = 'never',
+  { creates = 'never', config: read = () => loadConfig() }: Pick<Command, 'creates' | 'config'>,
 ): { context: Context; close(): Promise<void> } {
   const opened: (() => Promise<void>)[] = [];
   const say = (line: string) => void process.stderr.write(`${printable(line)}\n`);
-  const config = once(() => loadConfig());
+  const config = once(read);
   const embedded = once(async () => {
     requireNoService(config());
     const found = await findOrStartEmbedded(config(), { say, creates });
@@ -55,10 +55,11 @@ export function createContext(
     return db;
   };
   const database: Context['database'] = async (options = {}) => {
-    const { role = 'owner', unpinned = false, any_schema = false } = options;
+    const { role = 'owner', unpinned = false, any_schema = false, unseen = false } = options;
     const which = `${role} ${unpinned}`;
     const db = connected.get(which) ?? open(role, unpinned);
     connected.set(which, db);
+    if (unseen) return db;
     known ??= schemaThrough(await db);
     const other = await known;
     if (other && !any_schema) throw other;

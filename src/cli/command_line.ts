@@ -60,7 +60,7 @@ async function run(argv: readonly string[]): Promise<number> {
     process.stdout.off('error', outputLost);
     process.stdout.on('error', (error) => serviceOutputLost(error, name));
   }
-  const { context, close } = createContext(parse(name, command, args), command.creates);
+  const { context, close } = createContext(parse(name, command, args), command);
   try {
     return await command.run(context);
   } finally {

@@ -5,7 +5,7 @@ import t from 'tap';
 import { connect } from '../../src/db.ts';
 import { folderFor, ROOT, UNISOLATED } from '../deploy/environments.ts';
 import { submission, world } from '../store/world.ts';
-import { freshDatabase } from '../support/database.ts';
+import { emptyDatabase, freshDatabase } from '../support/database.ts';
 import { type Ran, runProgram } from './command_line.ts';
 
 type Finding = {
@@ -79,15 +79,35 @@ t.test('without a launcher it fails, and says how to build one', async (t) => {
   t.match(find(ran, 'launcher'), { state: 'fail', remedy: /`make install`/ });
 });
 
-t.test('mistakes of the environment are named once each, and hide what needs it', async (t) => {
-  const ran = await doctor({ RUNLEDGER_SLOTS: 'many', RUNLEDGER_SLOT: '1' });
+t.test('mistakes of the environment are named once each, and hide nothing', async (t) => {
+  const no_launcher = { RUNLEDGER_LAUNCHER: '/no/launcher' };
+  const ran = await doctor({ RUNLEDGER_SLOTS: 'many', RUNLEDGER_SLOT: '1', ...no_launcher });
   t.equal(ran.status, 1);
-  t.match(findingsOf(ran), [
-    { check: 'node', state: 'ok' },
-    { check: 'environment', state: 'fail', found: /^RUNLEDGER_SLOT: no such variable/ },
-    { check: 'environment', state: 'fail', found: /^RUNLEDGER_SLOTS: must/, remedy: /correct it/ },
-  ]);
-  t.equal(findingsOf(ran).length, 3);
+  t.match(
+    findingsOf(ran).filter(({ check }) => check === 'environment'),
+    [
+      { state: 'fail', found: /^RUNLEDGER_SLOT: no such variable/ },
+      { state: 'fail', found: /^RUNLEDGER_SLOTS: must/, remedy: /correct it/ },
+    ],
+  );
+  for (const check of ['memory', 'python', 'database', 'clocks', 'queue'])
+    t.match(find(ran, check), { state: 'ok' }, check);
+  t.match(find(ran, 'launcher'), { state: 'fail' });
+
+  const wrong_address = await doctor({ RUNLEDGER_DATABASE_TLS: 'maybe', ...no_launcher });
+  t.match(find(wrong_address, 'python'), { state: 'ok' });
+  t.match(find(wrong_address, 'service'), { state: 'warn', remedy: /correct/ });
+  t.equal(find(wrong_address, 'database'), undefined, 'it may be another one');
+});
+
+t.test('of a database without tables all else is said', async (t) => {
+  const { urls } = await emptyDatabase(t);
+  const ran = await doctor({ DATABASE_URL: urls.owner, RUNLEDGER_LAUNCHER: '/no/launcher' });
+  t.equal(ran.status, 1);
+  t.match(find(ran, 'schema'), { state: 'fail', remedy: /runledger migrate/ });
+  for (const check of ['database', 'database disk', 'clocks'])
+    t.match(find(ran, check), { state: 'ok' }, check);
+  t.ok(find(ran, 'durability'));
 });
 
 t.test('a login of a worker that can take locks is a warning', async (t) => {

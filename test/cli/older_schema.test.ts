@@ -49,7 +49,7 @@ t.test('tables of an older version are named, and stay as they are', async (t) =
   t.match(verified.stderr, REFUSED.stderr);
   const { stdout } = await runledger(['doctor'], env);
   t.equal(stdout.split('of an older version of Runledger').length, 2, 'doctor says it once');
-  t.match(stdout, /^fail +database .*older version.*\n +-> run `\.\/runledger migrate`, after a/m);
+  t.match(stdout, /^fail +schema .*older version.*\n +-> run `\.\/runledger migrate`, after a/m);
   t.equal(await tablesIn(url), before);
 
   const file = join(folder, 'older.backup');

@@ -16,6 +16,26 @@ export const queueMutants: readonly Mutant[] = [
       'false',
     ],
   ),
+  ...inFile('src/processes/process.ts', 'test/processes/run_process.test.ts', [
+    'a pooler is looked for until the database answers',
+    'if (!isAway(error)) throw error;',
+    'if (isAway(error)) return { ...config, ...{ database_pooled: true } };',
+  ]),
+  ...inFile(
+    'src/local/postgres.ts',
+    'test/local/postgres.test.ts',
+    [
+      'a start reads its own part of the log',
+      'bytes.subarray(from).toString()',
+      'bytes.toString()',
+    ],
+    ['the log is kept', "openSync(path, 'a', 0o600)", "openSync(path, 'w', 0o600)"],
+  ),
+  ...inFile('src/queue/service_metrics.ts', 'test/queue/no_worker.test.ts', [
+    'a language that nobody runs is a metric',
+    'new Map([...none, ...run])',
+    'new Map(run)',
+  ]),
   ...inFile('src/processes/large_records_thread.ts', 'test/http/dead_connections.test.ts', [
     'a large record does not wait for ever',
     'await sockets.unlessSilent(() => withPayloads(db, asked.row))',

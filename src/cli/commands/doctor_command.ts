@@ -1,12 +1,13 @@
 /** Checks this machine and this installation: one line for each check, and what to do where something is wrong. */
 
+import { soundConfig } from '../../config.ts';
 import { faultOf } from '../../fault.ts';
 import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
 import { databaseRemedy } from '../database_remedy.ts';
 import { databaseChecks } from '../doctor/database_checks.ts';
-import { type Check, type Finding, fail } from '../doctor/finding.ts';
+import { type Check, type Finding, fail, warn } from '../doctor/finding.ts';
 import { isolation, launcher } from '../doctor/isolation_checks.ts';
-import { environmentMistakes, machineChecks, node } from '../doctor/machine_checks.ts';
+import { environment, machineChecks, node } from '../doctor/machine_checks.ts';
 import { queueChecks } from '../doctor/queue_checks.ts';
 import { replica } from '../doctor/replica_checks.ts';
 import { retentionChecks } from '../doctor/retention_checks.ts';
@@ -35,14 +36,11 @@ export const command: Command = {
     json: JSON_OPTION,
   },
   example: 'doctor --only machine',
+  config: () => soundConfig().config,
   async run(context) {
-    const checks = checksOf(context.options['only']);
     const findings: Finding[] = [];
-    const mistakes = environmentMistakes();
-    // The other checks read the configuration: without one, each would only repeat its mistakes.
-    for (const check of mistakes.length > 0 ? [node] : checks)
+    for (const check of checksOf(context.options['only']))
       findings.push(...(await lookAt(check, context)).filter((found) => !isSaid(findings, found)));
-    findings.push(...mistakes);
     if (context.json) context.answer(findings);
     else for (const finding of findings) context.answer(line(finding));
     return findings.some((finding) => finding.state === 'fail') ? 1 : 0;
@@ -50,11 +48,26 @@ export const command: Command = {
 };
 
 function checksOf(only: Context['options'][string]): readonly Check[] {
-  if (only === undefined) return [...OF_MACHINE, ...OF_SERVICE];
+  const of_service = mayBeAnother() ? [service] : OF_SERVICE;
+  if (only === undefined) return [...OF_MACHINE, ...of_service];
   if (only === 'machine') return OF_MACHINE;
-  if (only === 'service') return [node, ...OF_SERVICE];
+  if (only === 'service') return [node, environment, ...of_service];
   throw new UsageError('--only must be machine or service');
 }
+
+/** With a mistake in its address, or in the name of that variable, another database than the service's would be looked at. */
+function mayBeAnother(): boolean {
+  const { config, problems } = soundConfig();
+  if (problems.length === 0) return false;
+  return config.database_url === null || problems.some((problem) => /DATABASE/.test(problem));
+}
+
+const service: Check = {
+  name: 'service',
+  look: async () => [
+    warn('service', 'not looked at: its database may be another one', 'correct the environment'),
+  ],
+};
 
 /** One reason may fail many checks: a database that is away, or of another version. */
 const isSaid = (findings: readonly Finding[], { state, found, remedy }: Finding): boolean =>

@@ -7,7 +7,7 @@ import { CLOCKS_APART_MS } from '../../domain/clocks.ts';
 import { heartbeatName } from '../../queue/heartbeat_session.ts';
 import { databaseFacts } from '../../store/service_facts.ts';
 import type { Context } from '../command.ts';
-import { type Check, type Finding, fail, ok, warn } from './finding.ts';
+import { type Check, fail, ok, warn } from './finding.ts';
 
 const GiB = 2 ** 30;
 /** PostgreSQL stops when its disk is full. */
@@ -16,7 +16,7 @@ const LITTLE_DISK_BYTES = 2 * GiB;
 const database: Check = {
   name: 'database',
   look: async (context) => {
-    const db = await context.database();
+    const db = await server(context);
     const [row] = await db<{ version: string; name: string; tls: boolean; bytes: string }[]>`
       select current_setting('server_version') as version, current_database() as name,
         coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as tls,
@@ -28,21 +28,36 @@ const database: Check = {
     const { pooled } = await context.address();
     const way = `${tls ? 'TLS' : 'no TLS'}, ${pooled ? 'a pooler in session mode' : 'no pooler'}`;
     const found = `PostgreSQL ${version} ${where}, database ${name}, ${inGiB(Number(bytes))}, ${way}`;
-    return [ok('database', found), ...(await databaseDisk(context))];
+    return [ok('database', found)];
+  },
+};
+
+/** What is there is looked at where the tables are of another version, too. */
+const server = (context: Context) => context.database({ unseen: true });
+
+const schema: Check = {
+  name: 'schema',
+  look: async (context) => {
+    await context.database();
+    return [ok('schema', 'of this version')];
   },
 };
 
 const inGiB = (bytes: number) => `${(bytes / GiB).toFixed(1)} GiB`;
 
 /** A server of somebody else does not say how much room its disk has. */
-async function databaseDisk({ config }: Context): Promise<Finding[]> {
-  if (config.database_url) return [ok('database disk', 'not visible from here: watch it there')];
-  const { bavail, bsize } = await statfs(join(resolve(config.state_dir), 'postgres'));
-  const found = `${inGiB(bavail * bsize)} free`;
-  if (bavail * bsize > LITTLE_DISK_BYTES) return [ok('database disk', found)];
-  const remedy = 'free some, or remove old data (OPERATING.md, "The log")';
-  return [(bavail === 0 ? fail : warn)('database disk', found, remedy)];
-}
+const disk: Check = {
+  name: 'database disk',
+  look: async ({ config }) => {
+    if (config.database_url) return [ok('database disk', 'not visible from here: watch it there')];
+    const folder = resolve(config.state_dir);
+    const { bavail, bsize } = await statfs(join(folder, 'postgres')).catch(() => statfs('.'));
+    const found = `${inGiB(bavail * bsize)} free`;
+    if (bavail * bsize > LITTLE_DISK_BYTES) return [ok('database disk', found)];
+    const remedy = 'free some, or remove old data (OPERATING.md, "The log")';
+    return [(bavail === 0 ? fail : warn)('database disk', found, remedy)];
+  },
+};
 
 const connections: Check = {
   name: 'connections',
@@ -69,7 +84,7 @@ const LEAST_LEFT = 3;
 const clock: Check = {
   name: 'clocks',
   look: async (context) => {
-    const db = await context.database();
+    const db = await server(context);
     const began = Date.now();
     const [row] = await db<{ now_ms: number }[]>`
       select extract(epoch from clock_timestamp())::double precision * 1000 as now_ms`;
@@ -96,7 +111,7 @@ const roles: Check = {
     const { config } = context;
     if (!config.database_url)
       return [ok('roles', 'owner, web, worker and auditor each have their own login')];
-    const alive = await loginsOfAlive(await context.database());
+    const alive = await loginsOfAlive(await server(context));
     const shared = PROCESSES.filter((role) => {
       const logins = alive.filter(({ kind }) => kind === role);
       return logins.length === 0
@@ -128,7 +143,7 @@ async function loginsOfAlive(db: Db) {
 const durability: Check = {
   name: 'durability',
   look: async (context) => {
-    const db = await context.database();
+    const db = await server(context);
     const [row] = await db<{ fsync: string; commit: string }[]>`
       select current_setting('fsync') as fsync, current_setting('synchronous_commit') as commit`;
     if (row!.fsync === 'on' && row!.commit !== 'off')
@@ -147,7 +162,7 @@ const durability: Check = {
 const auditor: Check = {
   name: 'auditor login',
   look: async (context) => {
-    const db = await context.database();
+    const db = await server(context);
     const [locking] = await db<{ names: string | null }[]>`
       select string_agg(rolname, ' and ' order by rolname) as names from pg_roles
       where rolname in ('runledger_web', 'runledger_worker') and rolcanlogin and not pg_has_role(rolname, current_user, 'usage')
@@ -178,6 +193,8 @@ const auditor: Check = {
 
 export const databaseChecks: readonly Check[] = [
   database,
+  schema,
+  disk,
   connections,
   clock,
   roles,

@@ -1,9 +1,9 @@
 import { statfs } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { resolve } from 'node:path';
-import { ConfigError, doubtsOf, loadConfig } from '../../config.ts';
+import { doubtsOf, soundConfig } from '../../config.ts';
 import { freeMemory, inMiB, isShort } from '../../executor/free_memory.ts';
-import { type Check, type Finding, fail, ok, warn } from './finding.ts';
+import { type Check, fail, ok, warn } from './finding.ts';
 
 const OLDEST_NODE = 24;
 const GiB = 2 ** 30;
@@ -25,26 +25,18 @@ export const node: Check = {
   },
 };
 
-const environment: Check = {
+export const environment: Check = {
   name: 'environment',
   look: async ({ config }) => {
-    const doubts = doubtsOf(config);
-    if (doubts.length === 0) return [ok('environment', 'every variable is known and valid')];
-    return doubts.map(({ found, remedy }) => warn('environment', found, remedy));
+    const remedy = 'correct it, and run doctor again: the other lines are as if it was not set';
+    const mistakes = soundConfig().problems.map((found) => fail('environment', found, remedy));
+    const doubts = doubtsOf(config).map(({ found, remedy }) => warn('environment', found, remedy));
+    const findings = [...mistakes, ...doubts];
+    return findings.length > 0
+      ? findings
+      : [ok('environment', 'every variable is known and valid')];
   },
 };
-
-/** One finding for each mistake. */
-export function environmentMistakes(): Finding[] {
-  try {
-    loadConfig();
-    return [];
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    const remedy = 'correct it, and run doctor again for the other checks';
-    return error.problems.map((problem) => fail('environment', problem, remedy));
-  }
-}
 
 const resources: Check = {
   name: 'machine',
