@@ -61,8 +61,11 @@ type InText<T> = {
   [name in keyof T]: T[name] extends Date | null ? Exclude<T[name], Date> | string : T[name];
 };
 
-/** The most ids of one statement, unless one request names more. */
-const ASK_IDS = 500;
+/**
+ * The most ids of one statement, unless one request names more. While they are read, the row of the key is locked, and with it
+ * the next submissions of all.
+ */
+const ASK_IDS = 100;
 const BATCHES_AT_ONCE = 2;
 const DIGEST_TEXT = 'latin1';
 

@@ -3,16 +3,17 @@
  *
  * One connection of the process LISTENs. A worker's NOTIFY carries the ids of submissions that ended; it is a hint and never
  * the truth. So all awaited ids are also polled, once a second; with thousands of them less often (pause.ts). What a hint names
- * is asked for before the rest of a poll. An id is asked for when its wait begins, too (a submission that ended before answers
- * at once), unless the wait begins before it is submitted: then it cannot have ended. The ids of a wait for many are behind
- * hints, and share the statements of a poll. A lost LISTEN connection is replaced (db.ts). Until then, the polls serve the
- * waiting requests; then one poll finds what ended unheard.
+ * is asked for before most of a poll. An id is asked for when its wait begins, too (a submission that ended before answers at
+ * once), unless the wait begins before it is submitted: then it cannot have ended. A lost LISTEN connection is replaced (db.ts).
+ * Until then, the polls serve the waiting requests; then one poll finds what ended unheard.
  *
  * What must stay true:
  *   * One timer serves all deadlines and polls, and looks at each request, not at each of its ids.
  *   * An id is asked for once, however many requests wait for it, and its end costs one step for each of these. A request that
  *     waits for many ids looks at the others only when it stops waiting.
- *   * A wait for many reads no outputs and keeps none.
+ *   * A wait for many reads no outputs and keeps none. Statements with outputs and without take turns, so neither kind of wait
+ *     is behind more than one statement of the other.
+ *   * Hints that come all the time hold up no poll: a part of each statement is for it.
  *   * A wait that is given up leaves nothing behind.
  */
 import { type Channels, type Db, isAway, listen } from '../db.ts';
@@ -26,6 +27,8 @@ import type { Results } from './results.ts';
 const TICK_MS = 100;
 const POLL_MS = 1000;
 const ASK_IDS = 500;
+/** Behind hints, so many are for the poll. */
+const ASK_POLLED = ASK_IDS / 10;
 
 export type Waiters = {
   /** The record when the submission has ended; null when the time is up or the signal fires. */
@@ -58,12 +61,26 @@ const LATELY_MS = 250;
 
 type Waiter = {
   readonly until_ms: number;
+  /** When it came. */
+  readonly turn: number;
   /** Whether it needs the outputs. */
   readonly outputs: boolean;
   /** One of its submissions has ended. */
   take(row: ResultRow, summary: () => SummaryRow): void;
   giveUp(): void;
 };
+
+/** Those that wait for one id, and how many of them need its outputs. */
+type Waiting = { readonly waiters: Set<Waiter>; outputs: number };
+
+/** The ids of one kind of statement. */
+type Line = {
+  readonly hinted: Set<string>;
+  /** What is left of the poll that goes on. */
+  readonly polled: Set<string>;
+};
+
+const emptyLine = (): Line => ({ hinted: new Set(), polled: new Set() });
 
 export async function createWaiters(
   db: Db,
@@ -74,12 +91,10 @@ export async function createWaiters(
 ): Promise<Waiters> {
   const waiters = new Set<Waiter>();
   /** By the ids that they wait for. */
-  const waiting = new Map<string, Set<Waiter>>();
-  const hinted = new Set<string>();
-  /** Waits for many have begun for these. */
-  const begun = new Set<string>();
-  /** What is left of the poll that goes on. */
-  const polled = new Set<string>();
+  const waiting = new Map<string, Waiting>();
+  /** Ids whose outputs somebody needs, and the others. */
+  const whole = emptyLine();
+  const plain = emptyLine();
   let asking = false;
   let poll_began = 0;
   let poll_failed = false;
@@ -94,9 +109,11 @@ export async function createWaiters(
   }
 
   function settleAll(row: ResultRow, outputs: boolean): void {
+    const found = waiting.get(row.id);
+    if (found === undefined) return;
     let summary: SummaryRow | undefined;
     const summaryOnce = () => (summary ??= summaryRowOf(row));
-    for (const waiter of waiting.get(row.id) ?? [])
+    for (const waiter of found.waiters)
       if (outputs || !waiter.outputs) waiter.take(row, summaryOnce);
   }
 
@@ -107,68 +124,78 @@ export async function createWaiters(
     else hint([said.id]);
   }
 
+  const lineOf = ({ outputs }: Waiting) => (outputs > 0 ? whole : plain);
+
   function hint(ids: Iterable<string>): void {
-    for (const id of ids) if (waiting.has(id)) hinted.add(id);
+    for (const id of ids) {
+      const found = waiting.get(id);
+      if (found !== undefined) lineOf(found).hinted.add(id);
+    }
     askNow();
   }
 
   function askNow(): void {
-    if (!asking && toAsk() > 0) void ask();
+    if (!asking && (isFull(whole) || isFull(plain))) void ask();
   }
 
-  const toAsk = () => hinted.size + begun.size + polled.size;
+  const isFull = ({ hinted, polled }: Line) => hinted.size + polled.size > 0;
+  const isPolling = () => whole.polled.size + plain.polled.size > 0;
 
   function poll(now: number): void {
-    if (now >= next_poll && polled.size === 0) pollAll(now);
+    if (now >= next_poll && !isPolling()) pollAll(now);
   }
 
   function pollAll(now: number): void {
     poll_began = now;
     poll_failed = false;
-    for (const id of waiting.keys()) polled.add(id);
-    if (polled.size === 0) return;
+    for (const [id, found] of waiting) lineOf(found).polled.add(id);
+    if (!isPolling()) return;
     // While it goes on, no other begins. Its end sets the next one's time.
     next_poll = Number.POSITIVE_INFINITY;
     askNow();
   }
 
-  function taken(): string[] {
-    const ids = new Set(hinted.values().take(ASK_IDS));
-    if (ids.size === 0) {
-      // Half, so that requests that come all the time cannot hold up the poll.
-      for (const id of begun.values().take(ASK_IDS / 2)) ids.add(id);
-      for (const id of polled.values().take(ASK_IDS - ids.size)) ids.add(id);
-    }
-    for (const id of ids) for (const from of [hinted, begun, polled]) from.delete(id);
-    return [...ids];
+  function taken(line: Line): string[] {
+    const { hinted, polled } = line;
+    const ids: string[] = [];
+    const take = (from: Set<string>, upto: number) => {
+      for (const id of from) {
+        if (ids.length >= upto) return;
+        hinted.delete(id);
+        polled.delete(id);
+        const found = waiting.get(id);
+        // Nobody waits for it any more, or nobody needs its outputs any more.
+        if (found === undefined) continue;
+        if (lineOf(found) === line || line === plain) ids.push(id);
+        else plain.hinted.add(id);
+      }
+    };
+    take(hinted, ASK_IDS - ASK_POLLED);
+    take(polled, ids.length === 0 ? ASK_IDS : ids.length + ASK_POLLED);
+    return ids;
   }
 
-  /** A statement for those whose outputs somebody needs, and one for the others. */
-  async function askFor(ids: readonly string[]): Promise<void> {
-    const needs = (id: string) =>
-      waiting
-        .get(id)
-        ?.values()
-        .some((waiter) => waiter.outputs);
-    for (const [is_needed, some] of Map.groupBy(ids, (id) => needs(id) === true))
-      for (const row of await results.ended(some, is_needed)) settleAll(row, is_needed);
+  async function askFor(line: Line): Promise<void> {
+    const was_polling = isPolling();
+    const ids = taken(line);
+    try {
+      if (ids.length > 0)
+        for (const row of await results.ended(ids, line === whole)) settleAll(row, line === whole);
+    } catch (error) {
+      // The next poll asks again. That the database is away is logged elsewhere.
+      if (!isAway(error)) onFault(error);
+      poll_failed = true;
+    }
+    const now = performance.now();
+    if (was_polling && !isPolling())
+      next_poll = now + (poll_failed ? POLL_MS : pauseAfter(now - poll_began, POLL_MS));
   }
 
   async function ask(): Promise<void> {
     asking = true;
-    while (toAsk() > 0) {
-      const was_polling = polled.size > 0;
-      const ids = taken();
-      try {
-        await askFor(ids);
-      } catch (error) {
-        // The next poll asks again. That the database is away is logged elsewhere.
-        if (!isAway(error)) onFault(error);
-        poll_failed = true;
-      }
-      const now = performance.now();
-      if (was_polling && polled.size === 0)
-        next_poll = now + (poll_failed ? POLL_MS : pauseAfter(now - poll_began, POLL_MS));
+    while (isFull(whole) || isFull(plain)) {
+      if (isFull(whole)) await askFor(whole);
+      if (isFull(plain)) await askFor(plain);
     }
     asking = false;
   }
@@ -193,51 +220,43 @@ export async function createWaiters(
     { onFault, onHearing, secret: { [reply_to]: onReply } },
   );
 
-  function leave(waiter: Waiter, id: string): void {
-    const others = waiting.get(id);
-    if (!others?.delete(waiter) || others.size > 0) return;
-    waiting.delete(id);
-    begun.delete(id);
+  function enter(waiter: Waiter, ids: Iterable<string>, signal: AbortSignal | undefined): void {
+    for (const id of ids) {
+      const found = waiting.get(id);
+      if (found === undefined)
+        waiting.set(id, { waiters: new Set([waiter]), outputs: Number(waiter.outputs) });
+      else {
+        found.waiters.add(waiter);
+        found.outputs += Number(waiter.outputs);
+      }
+    }
+    waiters.add(waiter);
+    came.set(waiter.turn, (came.get(waiter.turn) ?? 0) + 1);
+    signal?.addEventListener('abort', waiter.giveUp, { once: true });
   }
 
-  /** A wait for these ids; null when it was given up. `keep` is called for each that has ended. */
-  function join(
-    ids: readonly string[],
-    outputs: boolean,
-    { timeout_ms, signal }: { timeout_ms: number; signal?: AbortSignal | undefined },
-    keep: Waiter['take'],
-  ): Promise<'all' | null> {
-    return new Promise((resolve) => {
-      if (closed || signal?.aborted) return resolve(null);
-      const left = new Set(ids);
-      const turn = turnNow();
-      const giveUp = () => settle(null);
-      const waiter: Waiter = { until_ms: performance.now() + timeout_ms, outputs, take, giveUp };
-      function take(row: ResultRow, summary: () => SummaryRow): void {
-        if (!left.delete(row.id)) return;
-        leave(waiter, row.id);
-        keep(row, summary);
-        if (left.size === 0) settle('all');
-      }
-      function settle(how: 'all' | null): void {
-        if (!waiters.delete(waiter)) return;
-        for (const id of left) leave(waiter, id);
-        const others = came.get(turn)! - 1;
-        if (others === 0) came.delete(turn);
-        else came.set(turn, others);
-        signal?.removeEventListener('abort', giveUp);
-        resolve(how);
-      }
-      for (const id of left) {
-        const others = waiting.get(id);
-        if (others) others.add(waiter);
-        else waiting.set(id, new Set([waiter]));
-      }
-      waiters.add(waiter);
-      came.set(turn, (came.get(turn) ?? 0) + 1);
-      signal?.addEventListener('abort', giveUp, { once: true });
-    });
+  function forget(waiter: Waiter, id: string): void {
+    const found = waiting.get(id);
+    if (!found?.waiters.delete(waiter)) return;
+    found.outputs -= Number(waiter.outputs);
+    if (found.waiters.size === 0) waiting.delete(id);
   }
+
+  /** `left`: the ids that it still waits for. False: it had left before. */
+  function leave(waiter: Waiter, left: Iterable<string>, signal: AbortSignal | undefined): boolean {
+    if (!waiters.delete(waiter)) return false;
+    for (const id of left) forget(waiter, id);
+    const others = came.get(waiter.turn)! - 1;
+    if (others === 0) came.delete(waiter.turn);
+    else came.set(waiter.turn, others);
+    signal?.removeEventListener('abort', waiter.giveUp);
+    return true;
+  }
+
+  const now = (timeout_ms: number) => ({
+    until_ms: performance.now() + timeout_ms,
+    turn: turnNow(),
+  });
 
   return {
     get count() {
@@ -248,22 +267,38 @@ export async function createWaiters(
       return (came.get(turn) ?? 0) + (came.get(turn - 1) ?? 0);
     },
     replyTo: () => (listening.hears() ? reply_to : null),
-    async wait(id, { unborn = false, ...options }) {
-      let found: ResultRow | null = null;
-      const waited = join([id], true, options, (row) => {
-        found = row;
-      });
-      if (!unborn) hint([id]);
-      await waited;
-      return found;
-    },
-    async waitForAll(ids, options) {
-      const found: SummaryRow[] = [];
-      const waited = join(ids, false, options, (_, summary) => found.push(summary()));
-      for (const id of ids) if (waiting.has(id)) begun.add(id);
-      askNow();
-      return (await waited) && found;
-    },
+    wait: (id, { timeout_ms, signal, unborn = false }) =>
+      new Promise((resolve) => {
+        if (closed || signal?.aborted) return resolve(null);
+        const ids = [id];
+        const settle = (row: ResultRow | null) => {
+          if (leave(waiter, ids, signal)) resolve(row);
+        };
+        const giveUp = () => settle(null);
+        const waiter: Waiter = { ...now(timeout_ms), outputs: true, take: settle, giveUp };
+        enter(waiter, ids, signal);
+        if (!unborn) hint(ids);
+      }),
+    waitForAll: (ids, { timeout_ms, signal }) =>
+      new Promise((resolve) => {
+        const left = new Set(ids);
+        const found: SummaryRow[] = [];
+        if (left.size === 0) return resolve(found);
+        if (closed || signal?.aborted) return resolve(null);
+        const settle = (all: SummaryRow[] | null) => {
+          if (leave(waiter, left, signal)) resolve(all);
+        };
+        const take: Waiter['take'] = (row, summary) => {
+          if (!left.delete(row.id)) return;
+          forget(waiter, row.id);
+          found.push(summary());
+          if (left.size === 0) settle(found);
+        };
+        const giveUp = () => settle(null);
+        const waiter: Waiter = { ...now(timeout_ms), outputs: false, take, giveUp };
+        enter(waiter, left, signal);
+        hint(left);
+      }),
     async close() {
       closed = true;
       clearInterval(ticking);
