@@ -3,16 +3,21 @@
  *
  *   * The first transaction has verify's lock (beside_verify.ts) and lends the others its snapshot, so it ends last.
  *   * The others only make it faster. One that cannot be opened, or that does not get the snapshot (because a balancer led it to
- *     another server, say), takes no work. So does one in whose session somebody has temporary objects.
+ *     another server, say), takes no work. So does one in whose session somebody has temporary objects, or has made statements
+ *     mean something else.
  *   * Each of them has the settings of verify, and its first statement is the one that takes the snapshot.
+ *   * The snapshot waits in a file, in which a superuser can write. So only one is lent of which all is said by two numbers, and
+ *     these are compared: no transaction was running that is older than one that had ended.
  *   * A connection that is lost ends all: nobody knows what it would have found.
  *   * Somebody who waits for an exclusive lock of a table that one of them has read holds up the others there, and waits until all
  *     have ended. The server does not see that they belong together. So none waits long for a lock. If one has to, the others end
  *     after what they do just now, and the first goes on alone, and waits as long as it takes. It does the work again that failed.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type postgres from 'postgres';
 import { codeOf, type Db } from '../db.ts';
 import { isGone, mustEnd, type OnGone, unlessGone } from './recovery.ts';
+import { MEANING } from './schema_lines.ts';
 
 type Tx = postgres.TransactionSql;
 
@@ -39,49 +44,68 @@ const IMPATIENT = 'set local lock_timeout = 2000';
 /** lock_not_available and deadlock_detected: somebody else wants the table for himself. */
 const HELD_UP: ReadonlySet<string> = new Set(['55P03', '40P01']);
 
-type Options = {
+/** For a moment without such a transaction. */
+const TRIES = 20;
+const TRY_MS = 25;
+
+type Options<B> = {
   /** The statements that begin each transaction. */
   readonly settings: string;
-  /** What is done before there is a snapshot. May be done twice. */
+  /** What is done before there is a snapshot. May be done several times. */
   readonly prepare: (run: Run) => Promise<unknown>;
+  /** What is done on the first connection, before there are others: the check of its own session, for one. */
+  readonly begin: (run: Run) => Promise<B>;
   /** Learns of the error that ends all, before they have ended. */
   readonly onGone: OnGone;
 };
 
 /** `work` gives its parts to `run`, as many at a time as it likes. A part may be done twice. */
-export async function inLanes<T>(
+export async function inLanes<B, T>(
   db: Db,
-  options: Options,
-  work: (run: Run) => Promise<T>,
+  options: Options<B>,
+  work: (run: Run, begun: B) => Promise<T>,
 ): Promise<T> {
   const begin = (others: number) =>
     db.begin(
       ISOLATION,
       unlessGone((tx: Tx) => lead(db, tx, others, options, work), options.onGone),
     ) as Promise<T>;
-  try {
-    return await begin(Math.min(OTHERS, db.options.max - 1));
-  } catch (error) {
-    if (error instanceof NotLent) return await begin(0);
-    throw error;
+  const others = Math.min(OTHERS, db.options.max - 1);
+  for (let tries = 0; others > 0 && tries < TRIES; tries++) {
+    try {
+      return await begin(others);
+    } catch (error) {
+      if (!(error instanceof NotLent)) throw error;
+      if (!error.may_pass) break;
+    }
+    await sleep(TRY_MS);
   }
+  return await begin(0);
 }
 
-async function lead<T>(
+async function lead<B, T>(
   db: Db,
   tx: Tx,
   others: number,
-  { settings, prepare, onGone }: Options,
-  work: (run: Run) => Promise<T>,
+  { settings, prepare, begin, onGone }: Options<B>,
+  work: (run: Run, begun: B) => Promise<T>,
 ): Promise<T> {
   await tx.unsafe(settings).simple();
-  const lanes = new Lanes(others === 0, onGone);
-  if (others === 0) await prepare(runIn(tx, onGone));
+  const first = runIn(tx, onGone);
+  let snapshot: Snapshot | null = null;
+  if (others === 0) await prepare(first);
   else {
-    const snapshot = await lend(tx, prepare);
+    snapshot = await lend(tx, prepare);
+    // Somebody may have put another function in the place of one that was called.
+    await tx.unsafe(settings).simple();
+  }
+  const begun = await begin(first);
+  const lanes = new Lanes(snapshot === null, onGone);
+  if (snapshot !== null) {
+    await tx.unsafe(IMPATIENT).simple();
     for (let n = 0; n < others; n++) void lanes.join(db, snapshot, settings);
   }
-  const result = Promise.race([work(lanes.run), lanes.failure]);
+  const result = Promise.race([work(lanes.run, begun), lanes.failure]);
   result.then(lanes.close, lanes.fail);
   await lanes.serve(tx, true);
   await lanes.othersEnd();
@@ -97,24 +121,37 @@ type Snapshot = {
   readonly mark: string;
 };
 
-/** All begins again on one connection. */
-class NotLent extends Error {}
+/** All begins again. `may_pass`: a later snapshot may be lent. */
+class NotLent extends Error {
+  readonly may_pass: boolean;
+  constructor(may_pass: boolean) {
+    super();
+    this.may_pass = may_pass;
+  }
+}
 
 const MARK = 'pg_current_snapshot()::text || pg_postmaster_start_time()::text as mark';
+/** Of a snapshot with the same number for all that had ended before it, and for the first that had not: none is between them. */
+const DECIDED = /^(\d+):\1:/;
 
 /** Not in a savepoint, which the server does not allow. */
-async function lend(tx: Tx, prepare: Options['prepare']): Promise<Snapshot> {
+async function lend(tx: Tx, prepare: Options<unknown>['prepare']): Promise<Snapshot> {
+  let may_pass = false;
   try {
     await prepare((work) => work(tx as unknown as Db));
     const [row] = await tx.unsafe<Snapshot[]>(`select pg_export_snapshot() as id, ${MARK}`);
-    await tx.unsafe(IMPATIENT).simple();
+    may_pass = !DECIDED.test(row!.mark);
     // It becomes a part of a statement.
-    if (/^[0-9A-F-]+$/.test(row!.id)) return row!;
+    if (!may_pass && /^[0-9A-F-]+$/.test(row!.id)) return row!;
   } catch (error) {
     if (isGone(error)) throw error;
   }
-  throw new NotLent();
+  throw new NotLent(may_pass);
 }
+
+/** Of a session in which statements mean what they say. */
+const PLAIN = `pg_my_temp_schema() = 0::oid and not exists (
+  select from pg_show_all_settings() s where format('%s=%s', s.name, s.reset_val) ~* '^(${MEANING})')`;
 
 type Work = (tx: Tx, is_alone: boolean) => Promise<void>;
 
@@ -173,7 +210,7 @@ class Lanes {
     const work = async (tx: Tx) => {
       await tx.unsafe(`set transaction snapshot '${id}'; ${settings}; ${IMPATIENT}`).simple();
       const [its] = await tx.unsafe<{ mark: string; is_plain: boolean }[]>(
-        `select ${MARK}, pg_my_temp_schema() = 0::oid as is_plain`,
+        `select ${MARK}, ${PLAIN} as is_plain`,
       );
       if (this.#closed || its!.mark !== mark || !its!.is_plain) return;
       this.#others.push(ended.promise);

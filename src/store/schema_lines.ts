@@ -84,7 +84,7 @@ const SCHEMA = `
   from pg_policy l join pg_class c on c.oid = l.polrelid where c.relnamespace = 'graphile_worker'::regnamespace`;
 
 /** Settings that change what statements mean: another schema before pg_catalog, triggers that do not fire, other operators. */
-const MEANING = [
+export const MEANING = [
   'search_path=.*,.*pg_catalog',
   'search_path=.*pg_temp.*,',
   'session_replication_role=(?!origin)',

@@ -138,7 +138,6 @@ async function verifyNow(
   onGone: OnGone,
 ): Promise<Verification> {
   const parts = Object.fromEntries(PARTS.map((name) => [name, problems.part()])) as Parts;
-  let marks: Marks = new Map();
   const found = await inLanes(
     db,
     {
@@ -151,15 +150,19 @@ async function verifyNow(
           (its) => its.unsafe(VERIFY_LOCK).simple(),
           null,
         ),
+      begin: async (run) => {
+        const attempt = attempts(run);
+        const none: Marks = new Map();
+        return {
+          marks: await attempt('schema', 'the catalogue', parts.catalogue, catalogueMarks, none),
+          shape: await attempt('schema', 'the schema', parts.schema, checkShape, []),
+        };
+      },
       onGone,
     },
-    async (run) => {
-      const attempt = attempts(run);
-      marks = await attempt('schema', 'the catalogue', parts.catalogue, catalogueMarks, marks);
-      return verifyIn(run, options, parts);
-    },
+    async (run, begun) => ({ ...begun, ...(await verifyIn(run, options, parts, begun.shape)) }),
   );
-  await readNow(db, (tx) => reportChanges(tx, marks, parts.end));
+  await readNow(db, (tx) => reportChanges(tx, found.marks, parts.end));
   return conclude(found, options, problems, parts.end);
 }
 
@@ -179,10 +182,9 @@ const PARTS = [
 ] as const;
 type Parts = Readonly<Record<(typeof PARTS)[number], Problems>>;
 
-async function verifyIn(run: Run, options: VerifyOptions, parts: Parts) {
+async function verifyIn(run: Run, options: VerifyOptions, parts: Parts, shape: readonly string[]) {
   const { policy = null, head = null, signers = [] } = options;
   const attempt = attempts(run);
-  const shape = await attempt('schema', 'the schema', parts.schema, checkShape, []);
   const known = await knownDefinitions();
   // What takes longest begins first.
   const [of_log, compared, rows, stored, seals] = await Promise.all([

@@ -243,11 +243,11 @@ function lookUps(index: Index, quick: boolean): string {
   );
   const differs = `(select count(*) from (${range}) x) <> g.rows`;
   const equal = keys.map((key, n) => `${key} = g.k${n}`).join(' and ');
-  const is_missing = `not exists (select from only runledger.${table} where ${where} and ${equal} offset 0)`;
+  const is_other = `(select count(*) from only runledger.${table} where ${where} and ${equal}) <> 1`;
   return `select count(*) as lost from (
       select ${[...named(keys), 'count(*) as rows'].join(', ')} from only runledger.${table}
       where ${where} and ${row} is not null group by ${keys.join(', ')}
-    ) g where ${quick ? `case when g.rows = 1 then ${is_missing} else ${differs} end` : differs}`;
+    ) g where ${quick ? `case when g.rows = 1 then ${is_other} else ${differs} end` : differs}`;
 }
 
 /** Whether all that is done for each key is a scan of this index from the key, and not from the first leaf. */

@@ -64,6 +64,7 @@ async function sendAll(t: Test, examples: readonly Example[], base: string, key:
     const call = command
       .replaceAll('http://127.0.0.1:8080', base)
       .replace('/api/result/019d…', `/api/result/${last['id']}`)
+      .replace('ids=019d…,019d…', `ids=${idsOf(last)}`)
       .replace(/"test_set": "[^"]*"/, `"test_set": "${last['id']}"`)
       .replace(
         '"language": "cpp", "code": "..."',
@@ -79,6 +80,10 @@ async function sendAll(t: Test, examples: readonly Example[], base: string, key:
     if (record !== null) t.match(last, withoutMeasures(record), command);
   }
 }
+
+/** Of the answer to a batch. */
+const idsOf = (answer: unknown) =>
+  (Array.isArray(answer) ? answer : []).map(({ id }: { id: string }) => id);
 
 /** What a document shows, without what differs from run to run, and without what it leaves out. */
 function withoutMeasures(shown: unknown): unknown {
@@ -123,7 +128,7 @@ async function sendPage(t: Test, [shell, plain]: [string, string], base: string,
 
 t.test('of README.md, JUDGING.md and the page', { skip }, async (t) => {
   const examples = ['README.md', 'JUDGING.md'].flatMap(examplesOf);
-  t.equal(examples.length, 10);
+  t.equal(examples.length, 11);
   t.equal(examples.filter(({ record }) => record).length, 2);
   const { RUNLEDGER_SERVER, RUNLEDGER_API_KEY } = await judgingService(t, {
     RUNLEDGER_LANGUAGES: 'python,cpp',

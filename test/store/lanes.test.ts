@@ -26,15 +26,21 @@ async function scene(t: Test) {
 const THINGS =
   'create table public.things as select 1 as n; grant select on public.things to public';
 
-/** Gives `work` the process of the first connection, too. */
-async function lanes<T>(db: Db, work: (run: Run, first: number) => Promise<T>): Promise<T> {
+/** Gives `work` the process of the first connection, too. `begun`: before there are others. */
+async function lanes<T>(
+  db: Db,
+  work: (run: Run, first: number) => Promise<T>,
+  begun = async () => {},
+): Promise<T> {
   let first = 0;
   return inLanes(
     db,
     {
       settings: await sessionSettings(db),
-      prepare: async (run) => {
+      prepare: async () => {},
+      begin: async (run) => {
         first = await run(pidOf, fail);
+        await begun();
       },
       onGone: () => {},
     },
@@ -113,10 +119,39 @@ const some = (run: Run): Promise<Here[]> =>
     ),
   );
 
-const onlyFirst = (t: Assertions, db: Db) =>
-  lanes(db, async (run, first) => {
-    for (const each of await some(run)) t.same(each, { pid: first, things: 1 });
+const onlyFirst = (t: Assertions, db: Db, begun?: () => Promise<void>) =>
+  lanes(
+    db,
+    async (run, first) => {
+      for (const each of await some(run)) t.same(each, { pid: first, things: 1 });
+    },
+    begun,
+  );
+
+t.test('a snapshot with a transaction among those that had ended is not lent', async (t) => {
+  const { database, root, db } = await scene(t);
+  const holder = connect(database.superuser_url, { name: 'holder', max: 1 });
+  t.teardown(() => holder.end({ timeout: 1 }));
+  await holder`begin`;
+  await holder`select pg_current_xact_id()`;
+  // Its file could say of this one, too, that it runs.
+  await root`update public.things set n = 4`;
+  await onlyFirst(t, db);
+});
+
+t.test('a session in which statements mean something else takes no work', async (t) => {
+  const { database, root, db } = await scene(t);
+  const [me] = await db<{ name: string }[]>`select quote_ident(current_user) as name`;
+  await db.end({ timeout: 1 });
+  const fresh = connect(database.url, { name: 'lanes', max: 3, unpinned: true });
+  t.teardown(() => fresh.end({ timeout: 1 }));
+  // The first connection has it not, so nothing that checks its session finds it.
+  await onlyFirst(t, fresh, async () => {
+    await root.unsafe(
+      `alter role ${me!.name} in database ${database.name} set transform_null_equals = on`,
+    );
   });
+});
 
 t.test('a pool of one connection does all of it', async (t) => {
   const { database } = await scene(t);
