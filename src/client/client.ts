@@ -404,6 +404,7 @@ export function createClient(options: ClientOptions): Client {
       }
     },
     async summaries(ids, { wait_s, ...given } = {}) {
+      if (ids.length === 0) return [];
       const path = `${SUBMISSIONS}?ids=${ids.map(encodeURIComponent).join(',')}`;
       const init = wait_s === undefined ? {} : { headers: { prefer: `wait=${Math.ceil(wait_s)}` } };
       const { body } = await send(path, init, { ...given, needs: ['submissions'] });

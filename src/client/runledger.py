@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import random
 import re
 import time
@@ -447,8 +448,7 @@ class Runledger:
                 # The ids of what was accepted must not be lost.
                 if len(left) == len(items):
                     raise
-                word = failure.error if isinstance(failure, ApiError) else "unreachable"
-                answers.update((n, {"error": word, "message": str(failure)}) for n in left)
+                answers.update((n, _failed(failure)) for n in left)
                 break
             answers.update(zip(left, sent.body))
             again = [n for n in left if answers[n].get("error") in TEMPORARY_ERRORS]
@@ -461,27 +461,49 @@ class Runledger:
 
     def run_all(self, requests: Sequence[BatchItem]) -> Iterator[tuple[int, dict[str, Any]]]:
         """
-        Submits all, and gives each with its place in the list as it ends: its summary, or the error of its item. result() has
-        what it printed.
+        Submits all, and gives each with its place in the list as it ends: its summary, or the error of its item, with its id
+        if it was accepted and could not be read. It raises only where nothing was accepted. result() has what one printed.
         """
         places: dict[str, list[int]] = {}
         for begin in range(0, len(requests), BATCH):
-            for n, answer in enumerate(self.submit_all(requests[begin : begin + BATCH]), begin):
+            part = requests[begin : begin + BATCH]
+            try:
+                answers = self.submit_all(part)
+            except RunledgerError as failure:
+                if begin == 0:
+                    raise
+                answers = [_failed(failure) for _ in part]
+            for n, answer in enumerate(answers, begin):
                 if "error" in answer:
                     yield n, answer
                 else:
                     places.setdefault(answer["id"], []).append(n)
+            if begin + BATCH < len(requests):
+                yield from self._ended(places, None)
         while places:
-            ids = list(places)
-            for begin in range(0, len(ids), BATCH):
-                asked = ids[begin : begin + BATCH]
-                found = {each["id"]: each for each in self.summaries(asked, wait_s=LOOK_S)}
-                for id in asked:
-                    # Retention may have removed it.
-                    ended = found.get(id, {"id": id, "error": "not_found", "message": "It is there no longer."})
-                    if ended.get("status", "error") in ENDED:
-                        for n in places.pop(id):
-                            yield n, cast("dict[str, Any]", ended)
+            yield from self._ended(places, LOOK_S)
+
+    def _ended(
+        self, places: dict[str, list[int]], wait_s: Optional[int]
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Those that have ended. They are taken out of places. With wait_s, those that cannot be read, too."""
+        ids = list(places)
+        for begin in range(0, len(ids), BATCH):
+            asked = ids[begin : begin + BATCH]
+            missing = {"error": "not_found", "message": "It is there no longer."}
+            found: dict[str, Any] = {}
+            try:
+                found = {each["id"]: each for each in self.summaries(asked, wait_s=wait_s)}
+            except RunledgerError as failure:
+                if wait_s is None:
+                    return
+                missing = _failed(failure)
+            for id in asked:
+                # Retention may have removed it.
+                ended = found.get(id, {"id": id, **missing})
+                if ended.get("status", "error") in ENDED:
+                    for n in places.pop(id):
+                        yield n, ended
 
     def _send_items(self, items: Sequence[Mapping[str, Any]], attempts: int) -> _Sent:
         headers = {"Content-Type": "application/json"}
@@ -517,13 +539,15 @@ class Runledger:
                 return
             query["after"] = page["next"]
 
-    def summaries(self, ids: Sequence[str], *, wait_s: Optional[int] = None) -> list[Summary]:
+    def summaries(self, ids: Sequence[str], *, wait_s: Optional[float] = None) -> list[Summary]:
         """
         Up to 100 submissions by their ids, in one call, in the order of the ids and without those that the account does not
         have. With wait_s the service holds the call until all of them have ended or so many seconds are over, 30 at most: look
         at each status.
         """
-        headers = {} if wait_s is None else {"Prefer": f"wait={wait_s}"}
+        if not ids:
+            return []
+        headers = {} if wait_s is None else {"Prefer": f"wait={math.ceil(wait_s)}"}
         path = f"/api/submissions?ids={','.join(quote(id, safe='') for id in ids)}"
         sent = self._send("GET", path, None, headers, needs=("submissions",))
         return cast("list[Summary]", sent.body["submissions"])
@@ -816,6 +840,12 @@ class _Deadline(NamedTuple):
 
 def _deadline(timeout_s: Optional[float], missed: str) -> Optional[_Deadline]:
     return None if timeout_s is None else _Deadline(time.monotonic() + timeout_s, missed)
+
+
+def _failed(failure: RunledgerError) -> dict[str, Any]:
+    """As the service says it of an item of a batch."""
+    word = failure.error if isinstance(failure, ApiError) else "unreachable"
+    return {"error": word, "message": str(failure)}
 
 
 def _not_ended(id: str, timeout_s: Optional[float]) -> str:

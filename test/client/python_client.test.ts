@@ -201,6 +201,28 @@ t.test('the client in Python', { skip }, async (t) => {
     t.same([...new Set(ended)], ['completed']);
   });
 
+  t.test('gives the ids of a list, though a later batch or look fails', async (t) => {
+    const ids = Array.from({ length: 100 }, (_, n) => `id-${n}`);
+    const pending = ids.map((id) => ({ id, status: 'pending' }));
+    const { origin: elsewhere, seen } = await answering(t, [
+      { status: 202, body: JSON.stringify(ids.map((id) => ({ id }))) },
+      { status: 200, body: JSON.stringify({ submissions: pending, next: null }) },
+      { status: 401, body: '{"error":"invalid_key","message":"no such key"}' },
+      { status: 503, body: '{}' },
+    ]);
+    const items = Array.from({ length: 101 }, () => HELLO);
+    const { value } = await python(t, elsewhere, key, 1)('run_all', [items]);
+    t.match(value[0], [100, { error: 'invalid_key' }]);
+    const left = value.slice(1).map(([n, { id, error }]: [number, Json]) => [n, id, typeof error]);
+    t.same(
+      left,
+      ids.map((id, n) => [n, id, 'string']),
+    );
+    t.equal(seen.length, 4);
+    t.same((await python(t, elsewhere, key, 1)('summaries', [[]])).value, [], 'nothing is asked');
+    t.equal(seen.length, 4);
+  });
+
   t.test('gives the id of what was accepted, though its result cannot be read', async (t) => {
     const body = '{"id":"an-id","status":"pending"}';
     const { origin: elsewhere } = await answering(t, [
