@@ -219,11 +219,17 @@ export const httpMutants: readonly Mutant[] = [
     'test/http/spent_keys.test.ts',
     [
       'a key over its rate is not rejected after its reset',
-      'if (!exists || left_s <= 1) {',
-      'if (!exists || left_s <= 0) {',
+      'if (left_s <= 1) {',
+      'if (left_s <= 0) {',
     ],
-    ['an expired key is not over its rate', 'if (!exists || ', 'if ('],
-    ['keys that changed are not rejected', 'entries.get(name) !== entry', '!entries'],
+    ['an expired key is not over its rate', 'if (!exists && ', 'if (exists && '],
+    [
+      'no request waits for a silent database',
+      'if (age_ms >= STALE_MS) await entry.question;',
+      'await entry.question;',
+    ],
+    ['no answer that is old is trusted', 'if (age_ms >= STALE_MS) await entry.question;', ''],
+    ['keys that changed are not rejected', 'if (entries.get(name) !== entry)', 'if (!entries)'],
   ),
   ...inFile(
     'src/http/wire/header_values.ts',
