@@ -6,7 +6,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import t, { type Test } from 'tap';
 import { watchConnectionRoom } from '../../src/http/wire/connection_room.ts';
-import { openExchange, respond } from '../../src/http/wire/exchange.ts';
+import { type Exchange, openExchange, respond } from '../../src/http/wire/exchange.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { until } from '../support/eventually.ts';
@@ -15,22 +15,32 @@ import { issue, makeAuthority } from '../webhooks/certificate.ts';
 const CALLER = { account_id: 'a', key_id: 'k', rate: { limit: 0, remaining: 0, reset_s: 0 } };
 const LONG_MS = 5_000;
 
-/** Room for eight. `/known` is of a known key, and `/hold` is not answered. */
-async function served(t: Test, makeServer: (handle: RequestListener) => Server, secure: boolean) {
+/** `/known` is of a caller, `/found` of a key that was found, with its name behind it, and `/hold` is not answered. */
+async function served(
+  t: Test,
+  makeServer: (handle: RequestListener) => Server,
+  secure: boolean,
+  most = 8,
+) {
   const clock = { ms: 0 };
   const metrics = createMetrics();
-  const begun: string[] = [];
+  const begun = new Map<string, Exchange>();
   const server = makeServer((req, res) => {
     const exchange = openExchange(req, res, { trust_router: false });
     room.began(exchange);
     res.once('close', () => room.ended(exchange));
     if (req.url!.includes('known')) exchange.caller = CALLER;
-    if (req.url!.includes('found')) exchange.has_known_key = true;
-    begun.push(req.url!);
+    if (req.url!.startsWith('/found')) {
+      exchange.has_known_key = true;
+      exchange.presented = Buffer.from(req.url!.split('/')[2]!);
+    }
+    begun.set(req.url!, exchange);
     if (!req.url!.includes('hold')) respond(exchange, { status: 200, body: {} }, {});
   });
   const log = createLog({ level: 'silent', process: 'test' });
-  const room = watchConnectionRoom(server, { most: 8, log, metrics, now_ms: () => clock.ms });
+  const room = watchConnectionRoom(server, { most, log, metrics, now_ms: () => clock.ms });
+  // Only the room closes connections here.
+  server.keepAliveTimeout = 0;
   // Each connection adds some.
   server.setMaxListeners(0);
   server.listen(0, '127.0.0.1');
@@ -58,11 +68,11 @@ async function served(t: Test, makeServer: (handle: RequestListener) => Server, 
     await accepted;
     if (path === null) return;
     socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
-    if (path.includes('hold')) await until(() => begun.includes(path));
+    if (path.includes('hold')) await until(() => begun.has(path));
     else await once(socket, 'data');
   };
   const page = () => metrics.text();
-  return { clock, room, open, enter, page };
+  return { clock, room, open, enter, page, begun };
 }
 
 const authority = issue(makeAuthority(), { hosts: ['127.0.0.1'] });
@@ -112,7 +122,7 @@ t.test(
   'a caller that is turned away makes room for the next, and a body of a known key goes on',
   async (t) => {
     const { clock, open, enter } = await served(t, createServer, false);
-    await enter('sends its body', '/found/hold');
+    await enter('sends its body', '/found/a/hold');
     for (const name of ['second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth'])
       await enter(name, `/${name}/hold`);
     clock.ms += LONG_MS;
@@ -122,3 +132,50 @@ t.test(
     t.notOk(open.includes('second'));
   },
 );
+
+t.test(
+  'of bodies that come slowly, each key keeps an eighth of the room, and callers keep all',
+  async (t) => {
+    const { clock, open, enter, begun } = await served(t, createServer, false, 16);
+    const callers = ['v', 'w', 'x', 'y', 'z'];
+    for (const name of callers) await enter(name, `/known/${name}/hold`);
+    for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) await enter(name, `/found/a/${name}/hold`);
+    for (const name of ['b1', 'b2']) await enter(name, `/found/b/${name}/hold`);
+    clock.ms += LONG_MS;
+    for (const goes of ['a1', 'a2', 'a3']) {
+      await enter(`for ${goes}`);
+      await until(() => !open.includes(goes));
+    }
+    await enter('one more');
+    const kept = [...callers, 'a4', 'a5', 'b1', 'b2'];
+    t.same(open, [...kept, 'for a1', 'for a2', 'for a3', 'one more']);
+
+    // From now on the database has answered it.
+    begun.get('/found/b/b1/hold')!.caller = CALLER;
+    await enter('b3', '/found/b/b3/hold');
+    clock.ms += LONG_MS;
+    for (const goes of ['for a1', 'for a2', 'for a3', 'one more']) {
+      await enter(`in place of ${goes}`);
+      await until(() => !open.includes(goes));
+    }
+    await enter('last', '/last');
+    t.same(open.slice(0, 10), [...kept, 'b3']);
+  },
+);
+
+t.test('one whose key was found, and that was answered without a caller, makes way', async (t) => {
+  const { clock, open, enter, begun } = await served(t, createServer, false);
+  for (const name of ['v', 'w', 'x', 'y', 'z']) await enter(name, `/known/${name}/hold`);
+  await enter('slow', '/found/a/hold');
+  clock.ms += LONG_MS;
+  await enter('seventh');
+  const { res } = begun.get('/found/a/hold')!;
+  respond(begun.get('/found/a/hold')!, { status: 401, body: {} }, {});
+  await once(res, 'close');
+  clock.ms += LONG_MS;
+  for (const goes of ['seventh', 'slow']) {
+    await enter(`in place of ${goes}`);
+    await until(() => !open.includes(goes));
+  }
+  t.equal(open.length, 7);
+});

@@ -12,6 +12,9 @@ import { webProcess } from './support/web_process.ts';
 
 const answers = (origin: string) => call(origin, { path: '/livez' }).then(Boolean, () => false);
 
+const slowHead = (key: string, bytes: number) =>
+  `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\nExpect: 100-continue\r\n\r\n`;
+
 t.test(
   'a client that sends its request too slowly has its socket closed, without an answer',
   async (t) => {
@@ -98,9 +101,8 @@ t.test(
     // Of a key that the process has seen, no slow database decides.
     t.equal((await service.submit(key, { ...HELLO, stdin: 'x'.repeat(40_000) })).status, 202);
     const body = JSON.stringify(HELLO);
-    const head = `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\n`;
     const slow = wire(port);
-    slow.send(`${head}Content-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`);
+    slow.send(slowHead(key, body.length));
     // Its request has begun, so it is there for longer than the others.
     await slow.until(/ 100 Continue/);
     slow.send('{');
@@ -125,6 +127,64 @@ t.test(
     t.match(await slow.until(/"id"|"error"/), /^HTTP\/1\.1 202 /m);
   },
 );
+
+for (const [what, declared] of [
+  ['small ones', 100],
+  ['large ones of which nothing comes', 40_000],
+] as const)
+  t.test(`bodies of one key that do not go on lock nobody out: ${what}`, async (t) => {
+    const env = { RUNLEDGER_CONNECTIONS_MAX: '8', RUNLEDGER_REQUEST_TIMEOUT: '1h' };
+    const service = await startService(t, { webs: 1, env });
+    const [key, other] = [await service.key({ tier: 'beta' }), await service.key()];
+    const { port } = service.webs[0]!;
+    const lines = Array.from({ length: 8 }, () => wire(port));
+    t.teardown(() => {
+      for (const { socket } of lines) socket.destroy();
+    });
+    let open = lines.length;
+    for (const { socket, send } of lines) {
+      socket.once('close', () => {
+        open -= 1;
+      });
+      // Else it would not close when the other side ends.
+      socket.allowHalfOpen = false;
+      send(slowHead(key, declared));
+    }
+    for (const { until } of lines) await until(/ 100 Continue/);
+    if (declared === 100) for (const { send } of lines) send('{');
+    const asked = () =>
+      service.submit(other).then(
+        ({ status }) => status,
+        () => null,
+      );
+    t.ok(await eventually(async () => (await asked()) === 202, 60_000));
+    for (let n = 0; n < 3; n += 1) t.equal(await asked(), 202);
+    t.ok(open > 0, 'one of them may go on');
+  });
+
+t.test('a body that does not come to its end counts, however small it is', async (t) => {
+  const env = { RUNLEDGER_REQUEST_TIMEOUT: '3s' };
+  const service = await startService(t, { webs: 1, env });
+  await service.db`select runledger.set_tier('thrice', 3, 0)`;
+  const key = await service.key({ tier: 'thrice' });
+  // Of a key that the process has seen, no slow database decides.
+  t.equal((await service.submit(key, { ...HELLO, stdin: 'x'.repeat(40_000) })).status, 202);
+  const small = wire(service.webs[0]!.port);
+  small.send(`${slowHead(key, 100)}{`);
+  await small.ended();
+  const large = wire(service.webs[0]!.port);
+  large.send(slowHead(key, 40_000));
+  await large.until(/ 100 Continue/);
+  large.socket.destroy();
+  const counted = async () => {
+    const [row] = await service.db<{ count: number }[]>`
+      select cardinality(hits_us) as count from runledger.key_usage u
+      join runledger.keys k on k.id = u.key_id where k.tier = 'thrice'`;
+    return row!.count;
+  };
+  t.ok(await eventually(async () => (await counted()) === 3, 60_000));
+  small.socket.destroy();
+});
 
 t.test('a connection is kept for the next request, as long as is configured', async (t) => {
   const service = await startService(t, { webs: 1, env: { RUNLEDGER_KEEP_ALIVE: '5s' } });
@@ -264,9 +324,7 @@ t.test('a slow body of a key that has spent its rate costs the database nothing'
   const body = JSON.stringify(HELLO);
   const line = wire(service.webs[0]!.port);
   t.teardown(() => line.socket.destroy());
-  line.send(
-    `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`,
-  );
+  line.send(slowHead(key, body.length));
   await line.until(/ 100 Continue/);
   for (let n = 0; n <= 60; n += 1) await service.call({ path: '/api/languages', key });
   const answer = await service.db.begin(async (tx) => {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { createSpentKeys } from '../../src/http/api/spent_keys.ts';
 
@@ -52,43 +53,88 @@ t.test('the number of remembered keys is bounded', async (t) => {
   t.ok((await keys.find(digest(1))) && (await keys.find(digest(10_000))));
 });
 
-t.test('the database is asked once a second whether a key has expired', async (t) => {
-  let now_ms = 0;
+/** A database that answers when the test says so. */
+function askable() {
   const asked: ((exists: boolean | Error) => void)[] = [];
   const knows = () =>
     new Promise<boolean>((resolve, reject) =>
       asked.push((exists) => (exists instanceof Error ? reject(exists) : resolve(exists))),
     );
-  const keys = createSpentKeys({ knows }, () => now_ms);
+  const clock = { ms: 0 };
   const digest = Buffer.alloc(32, 1);
-  keys.remember(digest, { caller, retry_after_s: 30 });
-  now_ms = 999;
+  const keys = createSpentKeys({ knows }, () => clock.ms);
+  keys.remember(digest, { caller, retry_after_s: 90 });
+  return { keys, digest, clock, asked };
+}
+
+const AWAY = new Error('the database is away');
+
+t.test('the database is asked once a second whether a key has expired', async (t) => {
+  const { keys, digest, clock, asked } = askable();
+  clock.ms = 999;
   t.ok(await keys.find(digest));
   t.equal(asked.length, 0, 'it has just said so');
-  now_ms = 1_000;
-  const both = [keys.find(digest), keys.find(digest)];
-  t.equal(asked.length, 1, 'requests that come together share one question');
+  clock.ms = 1_000;
+  for (let n = 0; n < 2; n += 1)
+    t.match(await keys.find(digest), { retry_after_s: 89 }, 'no request waits for the answer');
+  t.equal(asked.length, 1, 'there is one question at a time');
   asked[0]!(true);
-  t.match(await Promise.all(both), [{ retry_after_s: 29 }, { retry_after_s: 29 }]);
+  await nextTurn();
+  clock.ms = 1_999;
   t.ok(await keys.find(digest));
   t.equal(asked.length, 1);
 
-  now_ms = 2_000;
-  const away = keys.find(digest);
-  asked[1]!(new Error('the database is away'));
-  t.match(await away, { retry_after_s: 28 }, 'no answer changes nothing');
+  clock.ms = 2_000;
+  await keys.find(digest);
+  asked[1]!(AWAY);
+  await nextTurn();
+  t.match(await keys.find(digest), { retry_after_s: 88 }, 'no answer changes nothing');
 
-  now_ms = 3_000;
+  clock.ms = 3_000;
+  t.ok(await keys.find(digest));
+  asked[2]!(false);
+  await nextTurn();
+  t.equal(await keys.find(digest), null);
+  t.equal(asked.length, 3);
+});
+
+t.test('a request waits where nothing was heard of its key for ten seconds', async (t) => {
+  const { keys, digest, clock, asked } = askable();
+  clock.ms = 9_999;
+  t.ok(await keys.find(digest));
+  clock.ms = 10_000;
+  const silent = [keys.find(digest), keys.find(digest)];
+  clock.ms = 15_000;
+  asked[0]!(AWAY);
+  t.match(await Promise.all(silent), [{ retry_after_s: 75 }, { retry_after_s: 75 }]);
+  t.equal(asked.length, 1);
+  clock.ms = 24_999;
+  t.ok(await keys.find(digest), 'the next one does not wait for a database that is silent');
+  asked[1]!(true);
+  await nextTurn();
+
+  clock.ms = 35_000;
   const expired = keys.find(digest);
   asked[2]!(false);
   t.equal(await expired, null);
-  t.equal(await keys.find(digest), null);
-  t.equal(asked.length, 3);
 
-  keys.remember(digest, { caller, retry_after_s: 30 });
-  now_ms = 4_000;
+  keys.remember(digest, { caller, retry_after_s: 90 });
+  clock.ms = 45_000;
   const overtaken = keys.find(digest);
   keys.forget();
   asked[3]!(true);
   t.equal(await overtaken, null, 'the limit may be another one since');
 });
+
+t.test(
+  'an answer about a key that was forgotten does not change what is known since',
+  async (t) => {
+    const { keys, digest, clock, asked } = askable();
+    clock.ms = 1_000;
+    t.ok(await keys.find(digest));
+    keys.remember(digest, { caller, retry_after_s: 90 });
+    asked[0]!(false);
+    await nextTurn();
+    t.ok(await keys.find(digest));
+  },
+);

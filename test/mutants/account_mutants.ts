@@ -153,8 +153,13 @@ export const accountMutants: readonly Mutant[] = [
     contract('batch: '),
     [
       'an item has its errors as if alone',
-      'invalid(parsed.errors)',
-      'invalid(parsed.errors.slice(0, 10))',
+      '{ errors: parsed.errors }',
+      '{ errors: parsed.errors.slice(0, 10) }',
+    ],
+    [
+      'the errors of a batch are bounded',
+      'Math.max(1, BATCH_ERRORS_SHOWN - named)',
+      'BATCH_ERRORS_SHOWN',
     ],
     [
       'an item is as large as a submission alone at most',

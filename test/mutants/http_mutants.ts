@@ -75,6 +75,17 @@ export const httpMutants: readonly Mutant[] = [
     ],
     ['a slow body of a known key is no stranger', 'places.mayRead().catch(() => {})', '{}'],
   ),
+  ...inFile(
+    'src/http/wire/connection_room.ts',
+    'test/http/connection_room.test.ts',
+    ['slow bodies of a key are bounded', 'same.size <= of_a_key', 'same.size > 0'],
+    ['callers are no slow bodies', 'if (!isCaller(longest)) return longest;', 'return longest;'],
+    [
+      'a slow body that was answered without a caller is a stranger',
+      'else if (was_slow && !stranger.socket.destroyed) returns(stranger);',
+      '',
+    ],
+  ),
   ...inFile('src/http/server.ts', 'test/http/connections.test.ts', [
     'a connection before its TLS handshake does not outlast a stop',
     'connections.destroy();\n  await closed;',
@@ -132,8 +143,12 @@ export const httpMutants: readonly Mutant[] = [
       'exchange.has_known_key = true;',
     ],
     ['a client that does not go on makes room', 'hold_ms: 1_000', 'hold_ms: 100_000'],
-    ['a place is left', 'for (const { leave } of places) leave(is_done);', ''],
-    ['a body that took a place counts', "why === 'gone' && took", 'false'],
+    ['a place is left', 'for (const { leave } of taken.splice(0)) leave(is_done);', ''],
+    [
+      'a body that does not come to its end counts',
+      "why === 'gone' && exchange.has_known_key",
+      'false',
+    ],
     ['a body that others wait for is cut', 'exchange.req.socket.destroy();', ''],
   ),
   ...inFile(
@@ -204,11 +219,17 @@ export const httpMutants: readonly Mutant[] = [
     'test/http/spent_keys.test.ts',
     [
       'a key over its rate is not rejected after its reset',
-      'if (!exists || left_s <= 1) {',
-      'if (!exists || left_s <= 0) {',
+      'if (left_s <= 1) {',
+      'if (left_s <= 0) {',
     ],
-    ['an expired key is not over its rate', 'if (!exists || ', 'if ('],
-    ['keys that changed are not rejected', 'entries.get(name) !== entry', '!entries'],
+    ['an expired key is not over its rate', 'if (!exists && ', 'if (exists && '],
+    [
+      'no request waits for a silent database',
+      'if (age_ms >= STALE_MS) await entry.question;',
+      'await entry.question;',
+    ],
+    ['no answer that is old is trusted', 'if (age_ms >= STALE_MS) await entry.question;', ''],
+    ['keys that changed are not rejected', 'if (entries.get(name) !== entry)', 'if (!entries)'],
   ),
   ...inFile(
     'src/http/wire/header_values.ts',

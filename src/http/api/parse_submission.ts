@@ -125,13 +125,10 @@ export function requestDigest(key: Uint8Array, submission: ParsedSubmission): Ui
 /** Valibot stops at the first unknown name; the answer names all of them. */
 function namesOutside(known: Set<string>, value: unknown, path: string): FieldError[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
-  return Object.keys(value)
-    .filter((name) => !known.has(name))
-    .slice(0, ERRORS_SHOWN)
-    .map((name) => ({
-      path: join(path, name),
-      message: `is not a field of this request; the fields are ${[...known].join(', ')}`,
-    }));
+  const names = Object.keys(value).filter((name) => !known.has(name));
+  if (names.length === 0) return [];
+  const message = `is not a field of this request; the fields are ${[...known].join(', ')}`;
+  return names.slice(0, ERRORS_SHOWN).map((name) => ({ path: join(path, name), message }));
 }
 
 /** A field that is not allowed is not allowed in a test either. */

@@ -14,11 +14,13 @@ import { rejectUnknownParameters } from './waiting_request.ts';
 export const BATCH_LIMIT = 100;
 /** Of four submissions that are as large as can be: most are much smaller, and the body is in memory as a whole. */
 export const BATCH_BODY_LIMIT_BYTES = 4 * BODY_LIMIT_BYTES;
-/** So long at most, or for one item, other requests wait while a batch is parsed and its mistakes are written. */
+/** Of all items together. Beyond it, an item names its first mistake: else a small body could make an answer of megabytes. */
+export const BATCH_ERRORS_SHOWN = 1_000;
+/** So long at most, or for one item, other requests wait while a batch is parsed, or its answer is written. */
 const TURN_MS = 5;
 
-/** What is wrong with an item is an answer as that of a submission alone, in JSON. */
-export type BatchItem = { submission: NewSubmission } | { submission: null; problem: Uint8Array };
+/** What is wrong with an item is an answer as that of a submission alone. Its JSON is not made for a key that nobody has. */
+export type BatchItem = { submission: NewSubmission } | { submission: null; problem: Answer };
 
 export async function readBatch(
   web: Web,
@@ -43,7 +45,8 @@ export async function readBatch(
   };
   const items: BatchItem[] = [];
   const found = itemsOf(body, BATCH_LIMIT);
-  let turn_began = performance.now();
+  const pause = createPauses();
+  let named = 0;
   for (;;) {
     const { value, done } = found.next();
     if (done) {
@@ -59,11 +62,23 @@ export async function readBatch(
       }));
       return { errors };
     }
-    items.push(item);
-    if (performance.now() - turn_began < TURN_MS) continue;
+    if ('errors' in item) {
+      const shown = item.errors.slice(0, Math.max(1, BATCH_ERRORS_SHOWN - named));
+      named += shown.length;
+      items.push({ submission: null, problem: invalid(shown) });
+    } else items.push(item);
+    await pause();
+  }
+}
+
+/** For work in steps: lets other requests have their turns where it has lasted long. */
+export function createPauses(): () => Promise<void> {
+  let turn_began = performance.now();
+  return async () => {
+    if (performance.now() - turn_began < TURN_MS) return;
     await nextTurn();
     turn_began = performance.now();
-  }
+  };
 }
 
 function wrongBody(end: 'end' | 'not an array' | 'too many', count: number): string | null {
@@ -74,21 +89,16 @@ function wrongBody(end: 'end' | 'not an array' | 'too many', count: number): str
 
 const TOO_LARGE = tooLargeMessage('submission', BODY_LIMIT_BYTES, wayOut(BODY_LIMIT_BYTES));
 
-const rejected = ({ body }: Answer): BatchItem => ({
-  submission: null,
-  problem: Buffer.from(JSON.stringify(body)),
-});
-
 function readItem(
   web: Web,
   bytes: Uint8Array,
   context: { request_id: string; traceparent: string | null },
-): BatchItem | { unread: FieldError[] } {
+): BatchItem | { errors: FieldError[] } | { unread: FieldError[] } {
   if (bytes.length > BODY_LIMIT_BYTES)
-    return rejected(problem('payload_too_large', { message: TOO_LARGE }));
+    return { submission: null, problem: problem('payload_too_large', { message: TOO_LARGE }) };
   const parsed = web.parseItem(bytes);
   if ('unread' in parsed) return parsed;
-  if (parsed.errors) return rejected(invalid(parsed.errors));
+  if (parsed.errors) return { errors: parsed.errors };
   const { submission, idempotency_key } = parsed;
   return { submission: newSubmission(web, { submission, idempotency_key, ...context }) };
 }

@@ -4,7 +4,7 @@
  * stored. Small ones pass by.
  *
  * A body weighs what has come of it. If it weighed what it declares, clients that send nothing would hold all places for
- * nothing. One that took a place and does not come to its end counts as a request: else that could be repeated for ever.
+ * nothing. One whose key was found and that does not come to its end counts as a request: else that could be repeated for ever.
  *
  * A key that nobody has could be made up, as many as somebody likes. So the key of a large body is looked up before its turn,
  * unless this process has seen it already. That of a small one is looked up when its body comes slowly: else its connection would
@@ -80,10 +80,10 @@ async function receiveBody(
 ): Promise<ReceivedBody | { answer: Answer | null }> {
   const places = placesOf(web, exchange, digest);
   const refused = async (why: Exclude<Admitted, 'inside'> | 'too_large') => {
-    const took = places.leave(why !== 'gone');
+    places.leave(why !== 'gone');
     // What was read of it takes no memory while the answer is made.
     if (!exchange.req.complete) closeUnread(exchange.req);
-    if (why === 'gone' && took) countGone(web, exchange, digest);
+    if (why === 'gone' && exchange.has_known_key) countGone(web, exchange, digest);
     return { answer: await refusal(web, exchange, digest, { why, most_bytes }) };
   };
   // Where the database is away, the body is read all the same, and then the answer says so.
@@ -153,12 +153,9 @@ function placesOf(web: Web, exchange: Exchange, digest: Uint8Array) {
       isRead = true;
       return taken.length === 0 ? 'inside' : enter(storing, bytes, () => false);
     },
-    /** Whether there were any. */
-    leave(is_done = true): boolean {
+    leave(is_done = true): void {
       left = true;
-      const places = taken.splice(0);
-      for (const { leave } of places) leave(is_done);
-      return places.length > 0;
+      for (const { leave } of taken.splice(0)) leave(is_done);
     },
   };
 }

@@ -5,7 +5,7 @@
  * What must stay true: this never rejects a request that the database would accept. The database reports whole seconds,
  * rounded up, so the last second is not trusted; and a change of limits or keys clears everything here (the database
  * notifies of it). Nothing notifies of the end of a secret that was rotated away: so once in a while the database is asked
- * whether there still is such a key.
+ * whether there still is such a key. No request waits for that, unless nothing was heard of the key for long.
  */
 import type { Caller } from '../../store/caller.ts';
 import type { Results } from '../../store/results.ts';
@@ -13,12 +13,20 @@ import type { Results } from '../../store/results.ts';
 /** Beyond this number the oldest entries are dropped, and the database is asked about those keys. */
 const KEYS_MAX = 10_000;
 
-/** An expired secret is over its rate for so long at most. */
+/** After this time the database is asked again. */
 const TRUSTED_MS = 1_000;
+/** An expired secret is over its rate for so long at most: after this time a request waits for the answer. */
+const STALE_MS = 10_000;
 
 type OverRate = { caller: Caller; retry_after_s: number };
-/** `exists`: the newest answer of the database, or the one that is still to come, and when it was asked for. */
-type Entry = { caller: Caller; until_ms: number; asked_ms: number; exists: Promise<boolean> };
+type Entry = {
+  caller: Caller;
+  until_ms: number;
+  /** When the database answered last that there is such a key, or did not answer. */
+  heard_ms: number;
+  /** What the database is asked. */
+  question: Promise<void> | null;
+};
 
 export type SpentKeys = {
   find(digest: Uint8Array): Promise<OverRate | null>;
@@ -32,16 +40,12 @@ export function createSpentKeys(
 ): SpentKeys {
   const entries = new Map<string, Entry>();
 
-  function askAgain(entry: Entry, digest: Uint8Array): void {
-    const asked_ms = now_ms();
-    // Not before it has answered.
-    entry.asked_ms = Infinity;
-    entry.exists = knows(digest)
-      // Where the database is away, it cannot do better either.
-      .catch(() => true)
-      .finally(() => {
-        entry.asked_ms = asked_ms;
-      });
+  async function ask(name: string, entry: Entry, digest: Uint8Array): Promise<void> {
+    // Where the database is away, it cannot do better either.
+    const exists = await knows(digest).catch(() => true);
+    entry.heard_ms = now_ms();
+    entry.question = null;
+    if (!exists && entries.get(name) === entry) entries.delete(name);
   }
 
   return {
@@ -50,12 +54,13 @@ export function createSpentKeys(
       const name = nameOf(digest);
       const entry = entries.get(name);
       if (entry === undefined) return null;
-      if (now_ms() - entry.asked_ms >= TRUSTED_MS) askAgain(entry, digest);
-      const exists = await entry.exists;
-      // Keys may have changed since.
+      const age_ms = now_ms() - entry.heard_ms;
+      if (age_ms >= TRUSTED_MS) entry.question ??= ask(name, entry, digest);
+      if (age_ms >= STALE_MS) await entry.question;
+      // It has expired, or keys have changed since.
       if (entries.get(name) !== entry) return null;
       const left_s = (entry.until_ms - now_ms()) / 1000;
-      if (!exists || left_s <= 1) {
+      if (left_s <= 1) {
         entries.delete(name);
         return null;
       }
@@ -67,9 +72,9 @@ export function createSpentKeys(
     remember(digest, { caller, retry_after_s }) {
       if (retry_after_s <= 1) return;
       if (entries.size >= KEYS_MAX) entries.delete(entries.keys().next().value!);
-      const asked_ms = now_ms();
-      const until_ms = asked_ms + retry_after_s * 1000;
-      entries.set(nameOf(digest), { caller, until_ms, asked_ms, exists: Promise.resolve(true) });
+      const heard_ms = now_ms();
+      const until_ms = heard_ms + retry_after_s * 1000;
+      entries.set(nameOf(digest), { caller, until_ms, heard_ms, question: null });
     },
     forget: () => entries.clear(),
   };

@@ -7,10 +7,18 @@ import type { Exchange } from '../wire/exchange.ts';
 import { NAMES_LIMIT, VALUES_LIMIT } from '../wire/json_text.ts';
 import { invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
+import { count } from './field_schemas.ts';
 import { SUMMARY } from './list_submissions.ts';
 import { COMMON, EXAMPLE_ID, type Operation, RATE } from './operation.ts';
 import { ITEM_PROBLEM } from './problem_schema.ts';
-import { BATCH_BODY_LIMIT_BYTES, BATCH_LIMIT, type BatchItem, readBatch } from './read_batch.ts';
+import {
+  BATCH_BODY_LIMIT_BYTES,
+  BATCH_ERRORS_SHOWN,
+  BATCH_LIMIT,
+  type BatchItem,
+  createPauses,
+  readBatch,
+} from './read_batch.ts';
 import { type ReceivedBody, withBody } from './receive_body.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import { ACCEPTED, NO_TEST_SET, QUEUE_FULL_RETRY_S, queueFull } from './submit.ts';
@@ -37,7 +45,7 @@ const operation: Operation = {
   id: 'submitAll',
   tag: 'submissions',
   summary: 'Run up to 100 programs',
-  description: `Takes an array of submissions, each like the body of POST /api/submit, with an optional \`idempotency_key\` (a UUID). Each is accepted or rejected on its own, so 202 is answered in any case in which the body is an array of JSON values, none of which has an object of more than ${NAMES_LIMIT} names, or more than ${VALUES_LIMIT} values in all: look at each answer. Each item counts as one request of the key's rate. The body has at most ${BATCH_BODY_LIMIT_BYTES} bytes, and each item as many as a body of POST /api/submit.`,
+  description: `Takes an array of submissions, each like the body of POST /api/submit, with an optional \`idempotency_key\` (a UUID). Each is accepted or rejected on its own, so 202 is answered in any case in which the body is an array of JSON values, none of which has an object of more than ${NAMES_LIMIT} names, or more than ${VALUES_LIMIT} values in all: look at each answer. An item that is not valid names its mistakes; once those of the items before it are ${count(BATCH_ERRORS_SHOWN)}, the first one only. Each item counts as one request of the key's rate. The body has at most ${BATCH_BODY_LIMIT_BYTES} bytes, and each item as many as a body of POST /api/submit.`,
   batch: { at_most: BATCH_LIMIT },
   success: [
     {
@@ -108,7 +116,7 @@ async function answersTo(
   const replayed = outcomes.flatMap((one) => (one.kind === 'replayed' ? [one.id] : []));
   const rows = await summariesIfPossible(web, exchange, [...new Set(replayed)]);
   const summaries = new Map(rows.map((row) => [row.id, renderSummary(row)]));
-  const answerTo = (outcome: SubmitOutcome, item: BatchItem): object | Uint8Array => {
+  const answerTo = (outcome: SubmitOutcome, item: BatchItem): object => {
     switch (outcome.kind) {
       case 'accepted':
         return { id: outcome.id };
@@ -118,7 +126,7 @@ async function answersTo(
         return { ...(summaries.get(id) ?? { id }), replayed: true, mismatch };
       }
       case 'spent':
-        return (item as BatchItem & { submission: null }).problem;
+        return (item as BatchItem & { submission: null }).problem.body!;
       case 'no_test_set':
         return invalid([NO_TEST_SET]).body!;
       case 'queue_full':
@@ -131,7 +139,13 @@ async function answersTo(
         throw new Error('a request is no rerun');
     }
   };
-  return outcomes.map((outcome, n) => bytesOf(answerTo(outcome, items[n]!))!);
+  const answers: Uint8Array[] = [];
+  const pause = createPauses();
+  for (const [n, outcome] of outcomes.entries()) {
+    answers.push(bytesOf(answerTo(outcome, items[n]!))!);
+    await pause();
+  }
+  return answers;
 }
 
 /** One array of values that are JSON already: to write all of them at once would hold other requests up. */

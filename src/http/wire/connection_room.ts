@@ -2,7 +2,8 @@
  * Room for connections. Anybody can open one, and a process takes a bounded number. So when most of the room is taken, it is
  * kept for callers with a known key: the answers to others end their connections, and each new connection closes the one that
  * has shown no known key for longest. An honest caller has its answer long before that, or its key was found before its body was
- * read (receive_body.ts).
+ * there (receive_body.ts). Until a request spends its rate, finding its key costs nothing: so a key keeps a part of the room at
+ * most for such bodies. Callers whose requests have spent their rate keep all of theirs.
  */
 import type { Server, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -14,6 +15,8 @@ import type { Exchange } from './exchange.ts';
 const CROWDED = 3 / 4;
 /** From a connection, or its newest request, on. By then the database has answered who it is, or there was a 503. */
 const STRANGER_MS = 5_000;
+/** The part of the room in which the bodies of one key may come as slowly as the request timeout lets them. */
+const OF_A_KEY = 1 / 8;
 /** Between two lines of the log: thousands may be closed in a second. */
 const LOG_PAUSE_MS = 10_000;
 
@@ -26,12 +29,21 @@ export type ConnectionRoom = {
 
 export type RoomOptions = { most: number; log: Log; metrics: Metrics; now_ms?: () => number };
 
-type Stranger = { readonly socket: Socket; since_ms: number; readonly open: Set<Exchange> };
+type Stranger = {
+  readonly socket: Socket;
+  since_ms: number;
+  readonly open: Set<Exchange>;
+  /** The key of its slow body. */
+  key: string | null;
+};
 
 export function watchConnectionRoom(server: Server, options: RoomOptions): ConnectionRoom {
   const { most, log, metrics, now_ms = () => performance.now() } = options;
   /** The longest a stranger comes first. */
   const strangers = new Set<Stranger>();
+  /** By their keys, those that would have made way if their keys had not been found. The longest there comes first. */
+  const slow = new Map<string, Set<Stranger>>();
+  const of_a_key = Math.max(1, Math.floor(most * OF_A_KEY));
   const of_sockets = new WeakMap<Duplex, Stranger>();
   /** Before its TLS handshake is done, by its address. */
   const unsecured = new Map<string, Stranger>();
@@ -55,16 +67,47 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
 
   function makeRoom(): void {
     for (const stranger of strangers) {
-      if (isKnown(stranger)) {
-        strangers.delete(stranger);
-        continue;
-      }
-      if (now_ms() - stranger.since_ms < STRANGER_MS) return;
+      const is_caller = isCaller(stranger);
+      if (!is_caller && now_ms() - stranger.since_ms < STRANGER_MS) return;
       strangers.delete(stranger);
-      stranger.socket.destroy();
+      if (is_caller) continue;
+      const key = foundKey(stranger);
+      const goes = key === null ? stranger : keepSlow(stranger, key);
+      if (goes === null) continue;
+      goes.socket.destroy();
       noteClosed('crowded');
       return;
     }
+  }
+
+  /** The one of its key that makes way for it, if there are too many. */
+  function keepSlow(stranger: Stranger, key: string): Stranger | null {
+    const same = slow.get(key) ?? new Set();
+    slow.set(key, same.add(stranger));
+    stranger.key = key;
+    for (const longest of same) {
+      if (same.size <= of_a_key) break;
+      leaveSlow(longest);
+      if (!isCaller(longest)) return longest;
+    }
+    return null;
+  }
+
+  /** Whether it was there. */
+  function leaveSlow(stranger: Stranger): boolean {
+    const { key } = stranger;
+    if (key === null) return false;
+    stranger.key = null;
+    const same = slow.get(key)!;
+    same.delete(stranger);
+    if (same.size === 0) slow.delete(key);
+    return true;
+  }
+
+  /** A stranger again, from now on. */
+  function returns(stranger: Stranger): void {
+    stranger.since_ms = now_ms();
+    strangers.add(stranger);
   }
 
   server.maxConnections = most;
@@ -74,7 +117,7 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
     makeRoom();
   });
   server.on('connection', (socket: Socket) => {
-    const stranger: Stranger = { socket, since_ms: now_ms(), open: new Set() };
+    const stranger: Stranger = { socket, since_ms: now_ms(), open: new Set(), key: null };
     const name = addressOf(socket);
     count += 1;
     strangers.add(stranger);
@@ -83,6 +126,7 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
     socket.once('close', () => {
       count -= 1;
       strangers.delete(stranger);
+      leaveSlow(stranger);
       if (unsecured.get(name) === stranger) unsecured.delete(name);
     });
     if (isCrowded()) makeRoom();
@@ -97,21 +141,25 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
     began(exchange) {
       const stranger = of_sockets.get(exchange.req.socket);
       stranger?.open.add(exchange);
-      if (stranger === undefined || !strangers.delete(stranger)) return;
-      stranger.since_ms = now_ms();
-      strangers.add(stranger);
+      if (stranger !== undefined && strangers.delete(stranger)) returns(stranger);
     },
     ended(exchange) {
       const stranger = of_sockets.get(exchange.req.socket);
       if (stranger === undefined) return;
       stranger.open.delete(exchange);
+      const was_slow = leaveSlow(stranger);
       if (exchange.caller !== null) strangers.delete(stranger);
+      else if (was_slow && !stranger.socket.destroyed) returns(stranger);
     },
   };
 }
 
-const isKnown = ({ open }: Stranger) =>
-  [...open].some(({ caller, has_known_key }) => caller !== null || has_known_key);
+const isCaller = ({ open }: Stranger) => [...open].some(({ caller }) => caller !== null);
+
+function foundKey({ open }: Stranger): string | null {
+  const found = [...open].find(({ has_known_key }) => has_known_key);
+  return found === undefined ? null : Buffer.from(found.presented!).toString('latin1');
+}
 
 const addressOf = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`;
 

@@ -181,7 +181,7 @@ export const accessRules: Rule[] = [
     await service.setClock(7030.1);
     for (const { origin } of service.webs) {
       const ask = (key: string) => call(origin, { path: '/api/languages', key });
-      // A process may remember for a second that there is such a key.
+      // A process may remember for some seconds that there is such a key.
       ok(await eventually(async () => (await ask(old)).status === 401, 30_000));
       equal((await ask(old)).text, (await ask(newSecret('rl'))).text);
       equal((await ask(next)).status, 429);
