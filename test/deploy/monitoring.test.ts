@@ -53,7 +53,7 @@ async function startedMetrics() {
   const log = createLog({ level: 'silent', process: 'test' });
   const none = null as never;
   await observeProcess(web, 'web');
-  observeService(web, none, { queue_capacity: 1 });
+  observeService(web, () => none, { queue_capacity: 1 });
   const sealer = { key: null, problem: () => null, stop: () => {}, hold: () => {} };
   observeSealer(web, sealer as never);
   createCosigning({ witnesses: [], sealer, log, metrics: web });

@@ -53,6 +53,9 @@ t.test('web has metrics while it waits for its database, and starts when it is b
   const { port } = JSON.parse(said('metrics are served')!);
   const page = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   t.match(page, /^runledger_process_info\{process="web"\} 1$/m);
+  t.match(page, /^runledger_database_up 0$/m, 'an alert looks at it');
+  t.match(page, /^runledger_queue_capacity \d+$/m);
+  t.notMatch(page, /^runledger_log_sealing /m, 'what tells another alert that it waits');
   await database.mend();
   const { origin } = await starting;
   t.equal((await fetch(`${origin}/readyz`)).status, 200);
