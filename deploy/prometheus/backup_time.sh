@@ -3,10 +3,11 @@
 # collector of node_exporter reads. Without node_exporter, and so without the folder, there is nothing to do.
 set -eu
 [ -d "$1" ] || exit 0
-file=$1/runledger_backup.prom
+new=$(mktemp "$1/runledger_backup.XXXXXXXX")
+trap 'rm -f "$new"' EXIT
 printf '%s\n' \
   '# HELP runledger_backup_time_seconds When the newest backup was made, in seconds since 1970.' \
   '# TYPE runledger_backup_time_seconds gauge' \
-  "runledger_backup_time_seconds $(date +%s)" > "$file.$$"
-chmod 644 "$file.$$"
-mv "$file.$$" "$file"
+  "runledger_backup_time_seconds $(date +%s)" > "$new"
+chmod 644 "$new"
+mv "$new" "$1/runledger_backup.prom"

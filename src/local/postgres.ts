@@ -19,11 +19,14 @@ import { once } from 'node:events';
 import {
   closeSync,
   fstatSync,
+  ftruncateSync,
   openSync,
+  readSync,
   realpathSync,
   renameSync,
   rmSync,
   statSync,
+  writeSync,
 } from 'node:fs';
 import {
   appendFile,
@@ -457,15 +460,31 @@ function launch(
 /** The part of the log that a start writes, and what is behind it. */
 type LogPart = { path: string; from: number };
 
-/** Why the server before this one ended is in the log, so it is kept: two files of about this size. */
+/** Why the server before this one ended is in the log, so its end is kept. A start leaves two files of this size at most. */
 const LOG_BYTES = 8 * 2 ** 20;
 
 function openLog(data_dir: string): LogPart & { descriptor: number } {
   const path = `${data_dir}.log`;
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  if (size > LOG_BYTES) renameSync(path, `${path}.old`);
+  if (size > LOG_BYTES) {
+    keepEnd(path, size);
+    renameSync(path, `${path}.old`);
+  }
   const descriptor = openSync(path, 'a', 0o600);
   return { path, descriptor, from: fstatSync(descriptor).size };
+}
+
+/** Within the file itself: on a full disk there is no room for a second one. */
+function keepEnd(path: string, size: number): void {
+  const file = openSync(path, 'r+');
+  try {
+    const end = Buffer.alloc(LOG_BYTES);
+    readSync(file, end, 0, LOG_BYTES, size - LOG_BYTES);
+    writeSync(file, end, 0, LOG_BYTES, 0);
+    ftruncateSync(file, LOG_BYTES);
+  } finally {
+    closeSync(file);
+  }
 }
 
 async function readLog({ path, from }: LogPart): Promise<string> {

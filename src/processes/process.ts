@@ -11,6 +11,7 @@ import { createMetrics, type Metrics } from '../metrics.ts';
 import { logFailure } from '../queue/consumer.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
 import { observeProcess } from './process_metrics.ts';
+import { createReasons } from './reasons.ts';
 
 /** The launcher's path is relative to the clone, not to the working directory. */
 export const launcherOf = (config: Config) =>
@@ -41,12 +42,13 @@ export function addressOf(config: Config, name: ProcessName): DatabaseAddress {
  * the pooler gives no sessions.
  */
 export async function onceItAnswers({ config, log }: Given, name: ProcessName): Promise<Config> {
-  for (let said = false; ; said = true) {
+  const reason = createReasons((why) => logFailure(log, why));
+  for (;;) {
     try {
       return await withPooling(config, name);
     } catch (error) {
       if (!isAway(error)) throw error;
-      if (!said) logFailure(log, error);
+      reason(error as Error);
       await wait(AGAIN_MS * (0.5 + Math.random()));
     }
   }

@@ -23,6 +23,9 @@ export async function startWebProcess(given: Given): Promise<Running> {
   addressOf(given.config, 'web');
   const { log } = given;
   const { metrics, close } = await openMetrics(given, 'web');
+  let observed: Db | null = null;
+  // Before the wait: an alert on the database must not be silent where it is away from the beginning.
+  observeService(metrics, () => observed, given.config);
   const config = await onceItAnswers(given, 'web');
   const address = addressOf(config, 'web');
   // Of requests, and of chores, whose statements may take long.
@@ -37,6 +40,7 @@ export async function startWebProcess(given: Given): Promise<Running> {
     });
   const shares = sharesOf('web', config.database_pool);
   const db = open(shares.requests);
+  observed = db;
   const own = (share: number, its = sockets) => (share > 0 ? open(share, its) : db);
   // Submitting and polling send one statement at a time each. A dedicated connection keeps its backend's caches warm.
   const [submitting, asking, maintenance] = [
@@ -47,7 +51,6 @@ export async function startWebProcess(given: Given): Promise<Running> {
   const large_records = openLargeRecords(config);
   const sealer = createSealer(logKeyOf(config));
   const cosigning = createCosigning({ witnesses: config.witnesses ?? [], sealer, log, metrics });
-  observeService(metrics, db, config);
   const announcements = createAnnouncements();
   const jobs = await startWebJobs({
     config,

@@ -23,9 +23,13 @@ type Options = {
   readonly outdated_ms?: number;
 };
 
-export function observeService(metrics: Metrics, db: Db, options: Options): void {
+/** `opened`: null until the database has answered for the first time. */
+export function observeService(metrics: Metrics, opened: () => Db | null, options: Options): void {
   const { fresh_ms = FRESH_MS, limit_ms = LIMIT_MS, outdated_ms = OUTDATED_MS } = options;
-  const facts = shared({ fresh_ms, limit_ms, outdated_ms }, () => serviceFacts(db));
+  const facts = shared({ fresh_ms, limit_ms, outdated_ms }, () => {
+    const db = opened();
+    return db ? serviceFacts(db) : Promise.reject(new Error('the database has not answered yet'));
+  });
   const gauge: Gauge = (name, help, of) => metrics.gauge(name, help, async () => of(await facts()));
   metrics.gauge('runledger_database_up', '1 if the database answers; else 0.', () =>
     facts().then(

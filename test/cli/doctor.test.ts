@@ -98,6 +98,21 @@ t.test('mistakes of the environment are named once each, and hide nothing', asyn
   t.match(find(wrong_address, 'python'), { state: 'ok' });
   t.match(find(wrong_address, 'service'), { state: 'warn', remedy: /correct/ });
   t.equal(find(wrong_address, 'database'), undefined, 'it may be another one');
+  const wrong_pool = await doctor({ RUNLEDGER_DATABASE_POOL: 'many', ...no_launcher });
+  t.match(find(wrong_pool, 'database'), { state: 'ok' }, 'this one is no address');
+});
+
+t.test('without an address it looks at the disk where the data will be', async (t) => {
+  const own = async (more: NodeJS.ProcessEnv) => {
+    const args = ['doctor', '--json', '--only', 'service'];
+    // Nothing can be made there, and its disk has no room.
+    const given = { RUNLEDGER_STATE_DIR: '/proc/none/state', ...more };
+    return runProgram('./runledger', args, { cwd: ROOT, env: given });
+  };
+  const full = { state: 'fail', found: '0.0 GiB free' };
+  t.match(find(await own({}), 'database disk'), full);
+  t.match(find(await own({ RUNLEDGER_SLOTS: 'many' }), 'database disk'), full);
+  t.match(find(await own({ RUNLEDGER_DATABSE_URL: 'x' }), 'service'), { state: 'warn' });
 });
 
 t.test('of a database without tables all else is said', async (t) => {

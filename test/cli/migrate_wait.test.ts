@@ -60,3 +60,42 @@ t.test('without the option it does not wait, and a time is a time', async (t) =>
   const wrong = await runledger(['migrate', '--wait', 'long'], env);
   t.match(wrong, { status: 2, stderr: /^--wait must be a time, such as 5min, or forever\n/ });
 });
+
+t.test('it does not wait for what waiting does not help', async (t) => {
+  const file = await runledger(['migrate', '--wait', '5s'], {
+    DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none?sslmode=verify-full',
+    RUNLEDGER_DATABASE_CA_FILE: '/none.pem',
+  });
+  t.match(file, { status: 1, stderr: /none\.pem/ });
+  t.notMatch(file.stderr, /waiting/);
+  for (const [code, message] of [
+    ['25006', 'cannot execute CREATE TABLE in a read-only transaction'],
+    ['53100', 'could not extend file: No space left on device'],
+    // As PgBouncer says it.
+    ['08P01', 'no such database: none'],
+  ] as const) {
+    const answers = await refusing(t, code, message);
+    const found = await runledger(['migrate', '--wait', '5s'], answers);
+    t.equal(found.status, 1);
+    t.match(found.stderr, message);
+    t.notMatch(found.stderr, /waiting/, code);
+  }
+  const later = await refusing(t, '08P01', 'pgbouncer cannot connect to server');
+  t.match((await runledger(['migrate', '--wait', '2s'], later)).stderr, /^waiting.*cannot connect/);
+});
+
+/** The environment of a command whose database refuses each connection with this error. */
+async function refusing(t: { teardown(work: () => unknown): void }, code: string, text: string) {
+  const fields = `SFATAL\0VFATAL\0C${code}\0M${text}\0\0`;
+  const head = Buffer.from('E\0\0\0\0');
+  head.writeInt32BE(fields.length + 4, 1);
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => socket.end(Buffer.concat([head, Buffer.from(fields)])));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as { port: number };
+  return { DATABASE_URL: `postgres://nobody@127.0.0.1:${port}/none?sslmode=disable` };
+}

@@ -53,7 +53,7 @@ async function startedMetrics() {
   const log = createLog({ level: 'silent', process: 'test' });
   const none = null as never;
   await observeProcess(web, 'web');
-  observeService(web, none, { queue_capacity: 1 });
+  observeService(web, () => none, { queue_capacity: 1 });
   const sealer = { key: null, problem: () => null, stop: () => {}, hold: () => {} };
   observeSealer(web, sealer as never);
   createCosigning({ witnesses: [], sealer, log, metrics: web });
@@ -169,6 +169,10 @@ t.test('a backup that was made is a metric', async (t) => {
   t.ok(Number(made_s) >= before_s && Number(made_s) <= Date.now() / 1_000);
   await made(join(folder, 'none'));
   t.strictSame(readdirSync(folder), ['runledger_backup.prom'], 'nothing without node_exporter');
+  // It keeps the process id of this shell. Another user of the folder could guess it.
+  const link = 'ln -s guessed "$1/runledger_backup.prom.$$"; exec "$0" "$1"';
+  await promisify(execFile)('sh', ['-c', link, script, folder]);
+  t.notOk(readdirSync(folder).includes('guessed'), 'no link leads it to another file');
   t.match(path, /^\//);
   const job = kubernetesObjects().find(({ data }) => data.kind === 'CronJob')!.data.metadata;
   const base = KUSTOMIZATIONS.find(({ file }) => /web\/kust/.test(file))!.data;
@@ -250,6 +254,17 @@ t.test('in a cluster it asks each pod that has metrics', async (t) => {
       '__meta_kubernetes_pod_label_part',
       '__meta_kubernetes_pod_container_port_name',
     ]);
+    t.strictSame(
+      relabel_configs.filter(({ action }) => action === 'drop'),
+      [
+        {
+          source_labels: ['__meta_kubernetes_pod_phase'],
+          regex: 'Failed|Succeeded',
+          action: 'drop',
+        },
+      ],
+      'pods that have ended',
+    );
     return [job_name, keep!.regex];
   });
   const pods = kubernetesObjects()

@@ -1,9 +1,7 @@
-// needs: isolation
 /** Web and worker as processes of their own, before they have started. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
 import { CANNOT_RUN } from '../../src/local/child.ts';
@@ -14,16 +12,9 @@ import { cuttable } from '../http/support/cuttable.ts';
 import { webProcess } from '../http/support/web_process.ts';
 import { freshDatabase } from '../support/database.ts';
 import { until } from '../support/eventually.ts';
+import { asksForEver, CLI, RUNLEDGER, stopsWhenAsked } from './silent_database.ts';
 
-const CLI = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
-
-for (const name of ['web', 'worker'])
-  t.test(`${name} stops when asked while its database does not answer`, async (t) => {
-    const { child, said, exited } = await asksForEver(t, process.execPath, [CLI, name]);
-    child.kill('SIGTERM');
-    t.same(await exited, [0, null], 'it ends by itself');
-    t.match(Buffer.concat(await said).toString(), /"reason":"SIGTERM","msg":"stopped before/);
-  });
+stopsWhenAsked(t, 'web');
 
 t.test('whether there is a pooler is decided when the database answers', async (t) => {
   const { urls } = await freshDatabase(t);
@@ -53,26 +44,13 @@ t.test('web has metrics while it waits for its database, and starts when it is b
   const { port } = JSON.parse(said('metrics are served')!);
   const page = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   t.match(page, /^runledger_process_info\{process="web"\} 1$/m);
+  t.match(page, /^runledger_database_up 0$/m, 'an alert looks at it');
+  t.match(page, /^runledger_queue_capacity \d+$/m);
+  t.notMatch(page, /^runledger_log_sealing /m, 'what tells another alert that it waits');
   await database.mend();
   const { origin } = await starting;
   t.equal((await fetch(`${origin}/readyz`)).status, 200);
 });
-
-const RUNLEDGER = fileURLToPath(new URL('../../runledger', import.meta.url));
-
-for (const [how, before, reason] of [
-  ['ends', '', 'SIGHUP'],
-  ['that it was started to ignore leaves', "trap '' HUP;", 'SIGTERM'],
-] as const)
-  for (const name of ['web', 'worker'])
-    t.test(`a SIGHUP ${how} ${name}`, async (t) => {
-      const command = `${before} exec ${RUNLEDGER} ${name}`;
-      const { child, said, exited } = await asksForEver(t, 'sh', ['-c', command]);
-      child.kill('SIGHUP');
-      if (before) child.kill('SIGTERM');
-      t.same(await exited, [0, null]);
-      t.match(Buffer.concat(await said).toString(), new RegExp(`"reason":"${reason}"`));
-    });
 
 for (const [before, ends] of [
   ['', 'SIGHUP'],
@@ -116,32 +94,3 @@ t.test('web takes no more connections than it may have files open', (t) => {
   t.throws(() => withinOpenFiles(many, 2_000), /needs 2256/);
   t.end();
 });
-
-/** Starts a process whose database takes the connection and never answers. */
-async function asksForEver(
-  t: { teardown(work: () => unknown): void },
-  command: string,
-  args: readonly string[],
-) {
-  const silent = createServer((socket) => socket.on('error', () => {}));
-  await once(silent.listen(0, '127.0.0.1'), 'listening');
-  const { port } = silent.address() as AddressInfo;
-  const child = spawn(command, args, {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: {
-      PATH: process.env['PATH'],
-      DATABASE_URL: `postgres://u:p@127.0.0.1:${port}/d`,
-      RUNLEDGER_DATABASE_TLS: 'disable',
-      // A worker restarts without this one, and still ignores the signals that it was started to ignore.
-      RUNLEDGER_DIGEST_KEY: Buffer.alloc(32).toString('base64'),
-      PORT: '0',
-    },
-  });
-  t.teardown(() => {
-    child.kill('SIGKILL');
-    silent.close();
-  });
-  const [said, exited] = [child.stdout.toArray(), once(child, 'exit')];
-  await once(silent, 'connection');
-  return { child, said, exited };
-}

@@ -19,7 +19,7 @@ t.test('no worker is alive, and then one is', async (t) => {
   const { run } = watchWorkers(pino(to));
   const round = () => run(w.web, new AbortController().signal);
   const metrics = createMetrics();
-  observeService(metrics, w.web, { queue_capacity: 7, fresh_ms: 0 });
+  observeService(metrics, () => w.web, { queue_capacity: 7, fresh_ms: 0 });
   await round();
   t.same(lines, [], 'a worker that is restarted is no line');
   await round();
@@ -51,7 +51,7 @@ t.test('all metrics of the service are one statement, for all who ask in a secon
   }) as unknown as typeof w.web;
   const metrics = createMetrics();
   const languages = ['python', 'java'];
-  observeService(metrics, counted, { queue_capacity: 7, fresh_ms: 60_000, languages });
+  observeService(metrics, () => counted, { queue_capacity: 7, fresh_ms: 60_000, languages });
   const [text] = await Promise.all([metrics.text(), metrics.text()]);
   await metrics.text();
   t.equal(statements, 1);
@@ -66,7 +66,7 @@ t.test('all metrics of the service are one statement, for all who ask in a secon
 t.test('without the database the other metrics are there', async (t) => {
   const metrics = createMetrics();
   const away = (() => Promise.reject(new Error('away'))) as never;
-  observeService(metrics, away, { queue_capacity: 7 });
+  observeService(metrics, () => away, { queue_capacity: 7 });
   const text = await metrics.text();
   t.match(text, /\nrunledger_database_up 0\n/);
   t.match(text, /\nrunledger_queue_capacity 7\n/);
@@ -80,7 +80,12 @@ t.test(
     const observed = (outdated_ms: number, answers: (() => Promise<object>)[]) => {
       const metrics = createMetrics();
       const db = (() => answers.shift()!()) as never;
-      observeService(metrics, db, { queue_capacity: 7, fresh_ms: 0, limit_ms: 20, outdated_ms });
+      observeService(metrics, () => db, {
+        queue_capacity: 7,
+        fresh_ms: 0,
+        limit_ms: 20,
+        outdated_ms,
+      });
       return { metrics, answers };
     };
     // The limit's timer keeps no process.

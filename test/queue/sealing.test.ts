@@ -29,7 +29,7 @@ t.test('why the log is not sealed is logged once, and that it goes on', async (t
   const sealer = createSealer(key);
   const chore = sealing(sealer, log);
   const metrics = createMetrics();
-  observeService(metrics, w.web, { queue_capacity: 7, fresh_ms: 0 });
+  observeService(metrics, () => w.web, { queue_capacity: 7, fresh_ms: 0 });
   observeSealer(metrics, sealer);
   const root = w.connect(w.database.superuser_url, 1);
   await root`alter table runledger.checkpoints disable trigger all`;
@@ -61,7 +61,7 @@ t.test('without a checkpoint its age has no value', async (t) => {
   const w = await world(t);
   await append(w.db, 1);
   const metrics = createMetrics();
-  observeService(metrics, w.web, { queue_capacity: 7, fresh_ms: 0 });
+  observeService(metrics, () => w.web, { queue_capacity: 7, fresh_ms: 0 });
   const age = /\nrunledger_log_checkpoint_age_seconds \d/;
   const before = await metrics.text();
   t.match(before, /\nrunledger_log_unsealed_events [1-9]/);

@@ -58,9 +58,14 @@ function checksOf(only: Context['options'][string]): readonly Check[] {
 /** With a mistake in its address, or in the name of that variable, another database than the service's would be looked at. */
 function mayBeAnother(): boolean {
   const { config, problems } = soundConfig();
-  if (problems.length === 0) return false;
-  return config.database_url === null || problems.some((problem) => /DATABASE/.test(problem));
+  return problems.some(
+    (problem) => OF_ADDRESS.test(problem) || (config.database_url === null && OF_OWN.test(problem)),
+  );
 }
+
+const OF_ADDRESS = /^\w*DATABASE(?!_POOL)/;
+/** Without an address: of the folder of its own database, or of a name that may have been meant for an address. */
+const OF_OWN = /^RUNLEDGER_STATE_DIR:|^\w+: no such variable/;
 
 const service: Check = {
   name: 'service',

@@ -1,9 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { durationMs } from '../../config/parsers.ts';
-import { isAway } from '../../db.ts';
+import { createReasons } from '../../processes/reasons.ts';
 import { migrate } from '../../store/migrate.ts';
 import { retentionFacts, setRetention } from '../../store/retention.ts';
 import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
+import { mayAnswerLater } from '../database_remedy.ts';
 import { retentionText } from '../retention_text.ts';
 
 const AGAIN_MS = 1_000;
@@ -43,19 +44,20 @@ function waitMs(word: string): number {
   return wait_ms;
 }
 
-/** Says once that it waits, and why. The last error is the caller's. */
+/** Says why it waits. An error that waiting does not help, and the last one, are the caller's. */
 async function onceThere<T>(
   work: () => Promise<T>,
   wait_ms: number,
   say: (line: string) => void,
 ): Promise<T> {
   const until = performance.now() + wait_ms;
-  for (let said = false; ; said = true) {
+  const reason = createReasons((why) => say(`waiting for the database: ${why.message}`));
+  for (;;) {
     try {
       return await work();
     } catch (error) {
-      if (!isAway(error) || performance.now() + AGAIN_MS > until) throw error;
-      if (!said) say(`waiting for the database: ${(error as Error).message}`);
+      if (!mayAnswerLater(error) || performance.now() + AGAIN_MS > until) throw error;
+      reason(error as Error);
       await pause(AGAIN_MS);
     }
   }

@@ -1,5 +1,6 @@
+import type { StatsFs } from 'node:fs';
 import { statfs } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { heldBy } from '../../config/connections.ts';
 import { databaseUrl, type Role } from '../../config.ts';
 import type { Db } from '../../db.ts';
@@ -51,13 +52,20 @@ const disk: Check = {
   look: async ({ config }) => {
     if (config.database_url) return [ok('database disk', 'not visible from here: watch it there')];
     const folder = resolve(config.state_dir);
-    const { bavail, bsize } = await statfs(join(folder, 'postgres')).catch(() => statfs('.'));
+    const { bavail, bsize } = await diskOf(join(folder, 'postgres'));
     const found = `${inGiB(bavail * bsize)} free`;
     if (bavail * bsize > LITTLE_DISK_BYTES) return [ok('database disk', found)];
     const remedy = 'free some, or remove old data (OPERATING.md, "The log")';
     return [(bavail === 0 ? fail : warn)('database disk', found, remedy)];
   },
 };
+
+/** Of a folder; where it is not there yet, of the nearest one above it. */
+const diskOf = (folder: string): Promise<StatsFs> =>
+  statfs(folder).catch((error) => {
+    if (folder === dirname(folder)) throw error;
+    return diskOf(dirname(folder));
+  });
 
 const connections: Check = {
   name: 'connections',
