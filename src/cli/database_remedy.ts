@@ -23,17 +23,13 @@ export function databaseRemedy(error: unknown): string | null {
 }
 
 /**
- * May the same call succeed later, with nothing changed but the database that comes up? A standby, a full disk and a name that a
- * pooler does not know stay as they are until a person sees to them.
+ * May the same call succeed later, with nothing changed but the database? A name that a pooler does not know, and a file, stay as
+ * they are. A standby may be promoted, and a full disk may have room again.
  */
 export const mayAnswerLater = (error: unknown): boolean =>
   isAway(error) &&
   isOfConnection(error as NodeJS.ErrnoException) &&
-  !STAYS.has(codeOf(error)) &&
   !/^no such database\b/.test((error as Error).message);
-
-/** 25006: a standby; 53100: the disk is full. */
-const STAYS = new Set(['25006', '53100']);
 
 /** Not of a file: those have the same codes. Without a free descriptor nothing can be connected, wherever PostgreSQL is. */
 const isOfConnection = ({ syscall, code = '' }: NodeJS.ErrnoException): boolean =>

@@ -62,7 +62,7 @@ type InText<T> = {
 };
 
 /**
- * The most ids of one statement, unless one request names more. While they are read, the row of the key is locked, and with it
+ * The most ids of one statement, and of one request. While they are read, the row of the key is locked, and with it
  * the next submissions of all.
  */
 const ASK_IDS = 100;

@@ -35,7 +35,8 @@ async function served(
       exchange.presented = Buffer.from(req.url!.split('/')[2]!);
     }
     begun.set(req.url!, exchange);
-    if (!req.url!.includes('hold')) respond(exchange, { status: 200, body: {} }, {});
+    const status = req.url!.includes('spent') ? 429 : 200;
+    if (!req.url!.includes('hold')) respond(exchange, { status, body: {} }, {});
   });
   const log = createLog({ level: 'silent', process: 'test' });
   const room = watchConnectionRoom(server, { most, log, metrics, now_ms: () => clock.ms });
@@ -85,7 +86,7 @@ for (const [kind, makeServer] of [
     const { clock, room, open, enter, page } = await served(t, makeServer, kind === 'TLS');
     await enter('a known one', '/known');
     await enter('a known one that waits', '/known/hold');
-    await enter('idle', '/');
+    await enter('over its rate', '/known/spent');
     await enter('silent');
     await enter('waits', '/hold');
     clock.ms += LONG_MS - 1;
@@ -96,7 +97,7 @@ for (const [kind, makeServer] of [
     t.equal(open.length, 7, 'nobody makes way before the time is over');
     clock.ms += 1;
     for (const [newest, oldest] of [
-      ['eighth', 'idle'],
+      ['eighth', 'over its rate'],
       ['ninth', 'silent'],
       ['tenth', 'waits'],
     ] as const) {

@@ -78,8 +78,17 @@ export const httpMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/wire/connection_room.ts',
     'test/http/connection_room.test.ts',
-    ['slow bodies of a key are bounded', 'same.size <= of_a_key', 'same.size > 0'],
-    ['callers are no slow bodies', 'if (!isCaller(longest)) return longest;', 'return longest;'],
+    [
+      'slow bodies of a key are bounded',
+      'if (same.size <= of_a_key) return null;',
+      'if (same.size > 0) return null;',
+    ],
+    [
+      'a request over its rate keeps no room',
+      'caller !== null && res.statusCode !== OVER_RATE',
+      'caller !== null',
+    ],
+    ['callers are no slow bodies', 'if (isCaller(one)) leaveSlow(one);', 'void one;'],
     [
       'a slow body that was answered without a caller is a stranger',
       'else if (was_slow && !stranger.socket.destroyed) returns(stranger);',

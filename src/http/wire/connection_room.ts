@@ -3,7 +3,8 @@
  * kept for callers with a known key: the answers to others end their connections, and each new connection closes the one that
  * has shown no known key for longest. An honest caller has its answer long before that, or its key was found before its body was
  * there (receive_body.ts). Until a request spends its rate, finding its key costs nothing: so a key keeps a part of the room at
- * most for such bodies. Callers whose requests have spent their rate keep all of theirs.
+ * most for such bodies. Callers whose requests have spent their rate keep all of theirs. A request that is over its rate spends
+ * nothing.
  */
 import type { Server, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -17,6 +18,7 @@ const CROWDED = 3 / 4;
 const STRANGER_MS = 5_000;
 /** The part of the room in which the bodies of one key may come as slowly as the request timeout lets them. */
 const OF_A_KEY = 1 / 8;
+const OVER_RATE = 429;
 /** Between two lines of the log: thousands may be closed in a second. */
 const LOG_PAUSE_MS = 10_000;
 
@@ -85,12 +87,12 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
     const same = slow.get(key) ?? new Set();
     slow.set(key, same.add(stranger));
     stranger.key = key;
-    for (const longest of same) {
-      if (same.size <= of_a_key) break;
-      leaveSlow(longest);
-      if (!isCaller(longest)) return longest;
-    }
-    return null;
+    // Those whose bodies have come are callers by now. This one is none.
+    if (same.size > of_a_key) for (const one of same) if (isCaller(one)) leaveSlow(one);
+    if (same.size <= of_a_key) return null;
+    const [longest] = same;
+    leaveSlow(longest!);
+    return longest!;
   }
 
   /** Whether it was there. */
@@ -148,13 +150,17 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
       if (stranger === undefined) return;
       stranger.open.delete(exchange);
       const was_slow = leaveSlow(stranger);
-      if (exchange.caller !== null) strangers.delete(stranger);
+      if (hasSpent(exchange)) strangers.delete(stranger);
       else if (was_slow && !stranger.socket.destroyed) returns(stranger);
     },
   };
 }
 
-const isCaller = ({ open }: Stranger) => [...open].some(({ caller }) => caller !== null);
+/** Its caller is known, and it was not answered that the rate is spent already. */
+export const hasSpent = ({ caller, res }: Exchange): boolean =>
+  caller !== null && res.statusCode !== OVER_RATE;
+
+const isCaller = ({ open }: Stranger) => [...open].some(hasSpent);
 
 function foundKey({ open }: Stranger): string | null {
   const found = [...open].find(({ has_known_key }) => has_known_key);

@@ -75,7 +75,8 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   }
 
   function send(exchange: Exchange, answer: Answer): void {
-    const mayStay = exchange.caller !== null || !parts.isCrowded();
+    const has_spent = exchange.caller !== null && answer.status !== 429;
+    const mayStay = has_spent || !parts.isCrowded();
     if (!parts.isOpen() || !mayStay) exchange.res.shouldKeepAlive = false;
     if (answer.status >= 400) parts.rejected?.(exchange, answer);
     const bytes = respond(exchange, answer, shared);
