@@ -9,11 +9,12 @@ import { watchConnectionRoom } from '../../src/http/wire/connection_room.ts';
 import { type Exchange, openExchange, respond } from '../../src/http/wire/exchange.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import { until } from '../support/eventually.ts';
+import { eventually, until } from '../support/eventually.ts';
 import { issue, makeAuthority } from '../webhooks/certificate.ts';
 
 const CALLER = { account_id: 'a', key_id: 'k', rate: { limit: 0, remaining: 0, reset_s: 0 } };
 const LONG_MS = 5_000;
+const GONE_MS = 20_000;
 
 /** `/known` is of a caller, `/found` of a key that was found, with its name behind it, and `/hold` is not answered. */
 async function served(
@@ -72,8 +73,12 @@ async function served(
     if (path.includes('hold')) await until(() => begun.has(path));
     else await once(socket, 'data');
   };
+  /** One that stays is named before the test is ended for hanging. */
+  const gone = async (name: string) => {
+    if (!(await eventually(() => !open.includes(name), GONE_MS))) throw new Error(`${name} stays`);
+  };
   const page = () => metrics.text();
-  return { clock, room, open, enter, page, begun };
+  return { clock, room, open, enter, gone, page, begun };
 }
 
 const authority = issue(makeAuthority(), { hosts: ['127.0.0.1'] });
@@ -83,7 +88,7 @@ for (const [kind, makeServer] of [
   ['TLS', (handle: RequestListener) => createTlsServer(authority, handle) as unknown as Server],
 ] as const)
   t.test(`${kind}: those make way that have shown no known key for longest`, async (t) => {
-    const { clock, room, open, enter, page } = await served(t, makeServer, kind === 'TLS');
+    const { clock, room, open, enter, gone, page } = await served(t, makeServer, kind === 'TLS');
     await enter('a known one', '/known');
     await enter('a known one that waits', '/known/hold');
     await enter('over its rate', '/known/spent');
@@ -102,12 +107,12 @@ for (const [kind, makeServer] of [
       ['tenth', 'waits'],
     ] as const) {
       await enter(newest, `/${newest}/hold`);
-      await until(() => !open.includes(oldest));
+      await gone(oldest);
       t.equal(open.length, 7, oldest);
     }
     await enter('eleventh', '/eleventh/hold');
     await enter('twelfth');
-    await until(() => !open.includes('twelfth'));
+    await gone('twelfth');
     t.same(open, [
       'a known one',
       'a known one that waits',
@@ -137,7 +142,7 @@ t.test(
 t.test(
   'of bodies that come slowly, each key keeps an eighth of the room, and callers keep all',
   async (t) => {
-    const { clock, open, enter, begun } = await served(t, createServer, false, 16);
+    const { clock, open, enter, gone, begun } = await served(t, createServer, false, 16);
     const callers = ['v', 'w', 'x', 'y', 'z'];
     for (const name of callers) await enter(name, `/known/${name}/hold`);
     for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) await enter(name, `/found/a/${name}/hold`);
@@ -145,7 +150,7 @@ t.test(
     clock.ms += LONG_MS;
     for (const goes of ['a1', 'a2', 'a3']) {
       await enter(`for ${goes}`);
-      await until(() => !open.includes(goes));
+      await gone(goes);
     }
     await enter('one more');
     const kept = [...callers, 'a4', 'a5', 'b1', 'b2'];
@@ -157,7 +162,7 @@ t.test(
     clock.ms += LONG_MS;
     for (const goes of ['for a1', 'for a2', 'for a3', 'one more']) {
       await enter(`in place of ${goes}`);
-      await until(() => !open.includes(goes));
+      await gone(goes);
     }
     await enter('last', '/last');
     t.same(open.slice(0, 10), [...kept, 'b3']);
@@ -165,7 +170,7 @@ t.test(
 );
 
 t.test('one whose key was found, and that was answered without a caller, makes way', async (t) => {
-  const { clock, open, enter, begun } = await served(t, createServer, false);
+  const { clock, open, enter, gone, begun } = await served(t, createServer, false);
   for (const name of ['v', 'w', 'x', 'y', 'z']) await enter(name, `/known/${name}/hold`);
   await enter('slow', '/found/a/hold');
   clock.ms += LONG_MS;
@@ -176,7 +181,7 @@ t.test('one whose key was found, and that was answered without a caller, makes w
   clock.ms += LONG_MS;
   for (const goes of ['seventh', 'slow']) {
     await enter(`in place of ${goes}`);
-    await until(() => !open.includes(goes));
+    await gone(goes);
   }
   t.equal(open.length, 7);
 });
