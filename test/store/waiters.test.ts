@@ -501,7 +501,8 @@ t.test(
     const reply_to = s.waiters.replyTo()!;
     const reply = (said: object) => s.w.db`select pg_notify(${reply_to}, ${JSON.stringify(said)})`;
     const id = await s.submitOne();
-    const both = [1, 2].map(() => s.waiters.wait(id, { timeout_ms: LONG, unborn: true }));
+    // If it never came, they end before the test does.
+    const both = [1, 2].map(() => s.waiters.wait(id, { timeout_ms: 20_000, unborn: true }));
     const never = { started_at: null, completed_at: null };
     const record = { id, status: 'completed', created_at: '2026-01-01T00:00:00Z', ...never };
     await reply({ record, stdout: Buffer.from('ü').toString('base64'), stderr: null });
