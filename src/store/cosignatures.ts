@@ -61,18 +61,20 @@ export const cosignedText = (
   note: string,
   lines: readonly string[],
   witnesses: readonly VerifierKey[],
-): string => [note, ...cosignaturesOf(note, lines, witnesses).map(signatureLine)].join('');
+): string => [note, ...(cosignaturesOf(note, lines, witnesses) ?? []).map(signatureLine)].join('');
 
 /**
  * The lines that are signatures of these witnesses, or of any, if none is given. The rest is left out: one line that is no
- * signature, or does not verify, or is one too many, would spoil the note. A login of web can store any line.
+ * signature, or does not verify, or is one too many, would spoil the note. Null if the note cannot be read. A login of web can
+ * store any line, and any note.
  */
 export function cosignaturesOf(
   note: string,
   lines: readonly string[],
   witnesses: readonly VerifierKey[],
-): NoteSignature[] {
-  const { text } = parseNote(note);
+): NoteSignature[] | null {
+  const text = textOf(note);
+  if (text === null) return null;
   return lines
     .map(cosignatureOf)
     .filter((each) => each !== null)
@@ -84,10 +86,15 @@ export function cosignaturesOf(
     .slice(0, MOST_COSIGNATURES);
 }
 
+const textOf = (note: string) => unlessBad(() => parseNote(note).text);
+
 /** Null for a line that is no signature. */
-export function cosignatureOf(line: string): NoteSignature | null {
+export const cosignatureOf = (line: string): NoteSignature | null =>
+  unlessBad(() => parseSignature(line.trimEnd()));
+
+function unlessBad<T>(read: () => T): T | null {
   try {
-    return parseSignature(line.trimEnd());
+    return read();
   } catch (error) {
     if (error instanceof BadNote) return null;
     throw error;

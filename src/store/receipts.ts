@@ -89,7 +89,7 @@ function mostCosigned(
     const { note, lines } = checkpoint;
     // Those that follow have no more lines than this one.
     if (lines.length <= most) break;
-    const count = cosignaturesOf(note, lines, witnesses).length;
+    const count = cosignaturesOf(note, lines, witnesses)?.length ?? -1;
     if (count <= most) continue;
     best = checkpoint;
     most = count;

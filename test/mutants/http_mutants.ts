@@ -85,7 +85,7 @@ export const httpMutants: readonly Mutant[] = [
     ],
     [
       'a request over its rate keeps no room',
-      'caller !== null && res.statusCode !== OVER_RATE',
+      'caller !== null && status !== OVER_RATE',
       'caller !== null',
     ],
     ['callers are no slow bodies', 'if (isCaller(one)) leaveSlow(one);', 'void one;'],

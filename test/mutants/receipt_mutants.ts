@@ -129,8 +129,8 @@ export const receiptMutants: readonly Mutant[] = [
     ],
     [
       'lines that do not verify choose no checkpoint',
-      'const count = cosignaturesOf(note, lines, witnesses).length;',
-      'const count = lines.length;',
+      'cosignaturesOf(note, lines, witnesses)?.length ?? -1;',
+      'lines.length;',
     ],
     [
       'an event that is not in the tree gets no receipt',

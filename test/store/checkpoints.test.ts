@@ -591,6 +591,8 @@ t.test('cosignatures are kept once, of checkpoints that there are', async (t) =>
   await w.web`select runledger.put_cosignature(${key.origin}, ${size}, 'x', now(), 'no signature')`;
   const last = (await lastCheckpoint(w.web))!;
   t.same(last.cosignatures, [line(1), 'no signature']);
+  // A superuser can change the note, too.
+  t.equal(noteWithCosignatures({ ...last, note: 'no note' }), 'no note');
   t.equal(noteWithCosignatures(last), `${last.note}${line(1)}`);
   const [row] = await w.db<{ n: number }[]>`
     select count(*)::integer as n from runledger.cosignatures`;

@@ -157,10 +157,10 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
 }
 
 /** Its caller is known, and it was not answered that the rate is spent already. */
-export const hasSpent = ({ caller, res }: Exchange): boolean =>
-  caller !== null && res.statusCode !== OVER_RATE;
+export const hasSpent = ({ caller, res }: Exchange, status = res.statusCode): boolean =>
+  caller !== null && status !== OVER_RATE;
 
-const isCaller = ({ open }: Stranger) => [...open].some(hasSpent);
+const isCaller = ({ open }: Stranger) => [...open].some((exchange) => hasSpent(exchange));
 
 function foundKey({ open }: Stranger): string | null {
   const found = [...open].find(({ has_known_key }) => has_known_key);

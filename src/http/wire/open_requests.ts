@@ -3,6 +3,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { Log } from '../../log.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../../metrics.ts';
 import type { Answer } from './answer.ts';
+import { hasSpent } from './connection_room.ts';
 import { type Exchange, ownerOf, respond } from './exchange.ts';
 import { createPace } from './pace.ts';
 import { createUnreadAnswers } from './unread_answers.ts';
@@ -75,8 +76,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   }
 
   function send(exchange: Exchange, answer: Answer): void {
-    const has_spent = exchange.caller !== null && answer.status !== 429;
-    const mayStay = has_spent || !parts.isCrowded();
+    const mayStay = hasSpent(exchange, answer.status) || !parts.isCrowded();
     if (!parts.isOpen() || !mayStay) exchange.res.shouldKeepAlive = false;
     if (answer.status >= 400) parts.rejected?.(exchange, answer);
     const bytes = respond(exchange, answer, shared);
