@@ -20,6 +20,7 @@ import { openLargeRecords } from './open_large_records.ts';
 import { addressOf, type Given, onceItAnswers, openMetrics, type Running } from './process.ts';
 
 export async function startWebProcess(given: Given): Promise<Running> {
+  // Without an address there is nothing to wait for.
   addressOf(given.config, 'web');
   const { log } = given;
   const { metrics, close } = await openMetrics(given, 'web');

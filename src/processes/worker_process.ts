@@ -6,6 +6,7 @@ import { addressOf, type Given, onceItAnswers, openMetrics, type Running } from 
 
 export async function startWorkerProcess(given: Given): Promise<Running> {
   const { log } = given;
+  // Without an address there is nothing to wait for.
   addressOf(given.config, 'worker');
   const neighbours = await openNeighbours(log);
   const prepare = async () => {

@@ -6,12 +6,12 @@
  *     another server, say), takes no work. So does one in whose session somebody has temporary objects, or has made statements
  *     mean something else.
  *   * Each of them has the settings of verify, and its first statement is the one that takes the snapshot.
- *   * The snapshot waits in a file, in which a superuser can write. So only one is lent of which all is said by two numbers, and
- *     these are compared: no transaction was running that is older than one that had ended.
+ *   * The snapshot waits in a file, in which a superuser can write. So a snapshot is lent only if its xmin is its xmax: then these
+ *     two numbers, which are compared, decide what is seen, and the lists of transactions in the file do not.
  *   * A connection that is lost ends all: nobody knows what it would have found.
  *   * Somebody who waits for an exclusive lock of a table that one of them has read holds up the others there, and waits until all
  *     have ended. The server does not see that they belong together. So none waits long for a lock. If one has to, the others end
- *     after what they do just now, and the first goes on alone, and waits as long as it takes. It does the work again that failed.
+ *     after what they do just now, and the first goes on alone, and waits as long as it takes. It does the failed work again.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type postgres from 'postgres';
@@ -41,7 +41,7 @@ export const runIn =
 const OTHERS = 2;
 const ISOLATION = 'isolation level repeatable read read only';
 const IMPATIENT = 'set local lock_timeout = 2000';
-/** lock_not_available and deadlock_detected: somebody else wants the table for himself. */
+/** lock_not_available and deadlock_detected: somebody waits for an exclusive lock of the table. */
 const HELD_UP: ReadonlySet<string> = new Set(['55P03', '40P01']);
 
 /** For a moment without such a transaction. */
@@ -131,7 +131,7 @@ class NotLent extends Error {
 }
 
 const MARK = 'pg_current_snapshot()::text || pg_postmaster_start_time()::text as mark';
-/** Of a snapshot with the same number for all that had ended before it, and for the first that had not: none is between them. */
+/** xmin is xmax: no transaction was running that is older than one that had ended. */
 const DECIDED = /^(\d+):\1:/;
 
 /** Not in a savepoint, which the server does not allow. */

@@ -168,17 +168,25 @@ async function verifyNow(
 
 /** What they find comes out in this order, and not in that in which they end. */
 const PARTS = [
-  ...(['lock', 'catalogue', 'schema', 'rows', 'indexes', 'log', 'sketch', 'differences'] as const),
-  ...([
-    'streams',
-    'removals',
-    'forgotten',
-    'detached',
-    'payloads',
-    'test_sets',
-    'derived',
-  ] as const),
-  ...(['seals', 'age', 'names', 'end'] as const),
+  'lock',
+  'catalogue',
+  'schema',
+  'rows',
+  'indexes',
+  'log',
+  'sketch',
+  'differences',
+  'streams',
+  'removals',
+  'forgotten',
+  'detached',
+  'payloads',
+  'test_sets',
+  'derived',
+  'seals',
+  'age',
+  'names',
+  'end',
 ] as const;
 type Parts = Readonly<Record<(typeof PARTS)[number], Problems>>;
 

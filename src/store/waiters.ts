@@ -135,10 +135,10 @@ export async function createWaiters(
   }
 
   function askNow(): void {
-    if (!asking && (isFull(whole) || isFull(plain))) void ask();
+    if (!asking && (hasIds(whole) || hasIds(plain))) void ask();
   }
 
-  const isFull = ({ hinted, polled }: Line) => hinted.size + polled.size > 0;
+  const hasIds = ({ hinted, polled }: Line) => hinted.size + polled.size > 0;
   const isPolling = () => whole.polled.size + plain.polled.size > 0;
 
   function poll(now: number): void {
@@ -193,9 +193,9 @@ export async function createWaiters(
 
   async function ask(): Promise<void> {
     asking = true;
-    while (isFull(whole) || isFull(plain)) {
-      if (isFull(whole)) await askFor(whole);
-      if (isFull(plain)) await askFor(plain);
+    while (hasIds(whole) || hasIds(plain)) {
+      if (hasIds(whole)) await askFor(whole);
+      if (hasIds(plain)) await askFor(plain);
     }
     asking = false;
   }
@@ -253,7 +253,7 @@ export async function createWaiters(
     return true;
   }
 
-  const now = (timeout_ms: number) => ({
+  const arriving = (timeout_ms: number) => ({
     until_ms: performance.now() + timeout_ms,
     turn: turnNow(),
   });
@@ -275,7 +275,7 @@ export async function createWaiters(
           if (leave(waiter, ids, signal)) resolve(row);
         };
         const giveUp = () => settle(null);
-        const waiter: Waiter = { ...now(timeout_ms), outputs: true, take: settle, giveUp };
+        const waiter: Waiter = { ...arriving(timeout_ms), outputs: true, take: settle, giveUp };
         enter(waiter, ids, signal);
         if (!unborn) hint(ids);
       }),
@@ -295,7 +295,7 @@ export async function createWaiters(
           if (left.size === 0) settle(found);
         };
         const giveUp = () => settle(null);
-        const waiter: Waiter = { ...now(timeout_ms), outputs: false, take, giveUp };
+        const waiter: Waiter = { ...arriving(timeout_ms), outputs: false, take, giveUp };
         enter(waiter, left, signal);
         hint(left);
       }),

@@ -473,8 +473,8 @@ export const storeMutants: readonly Mutant[] = [
     ],
     [
       'one kind of statement does not hold up the other',
-      'if (isFull(plain)) await askFor(plain);',
-      'if (!isFull(whole) && isFull(plain)) await askFor(plain);',
+      'if (hasIds(plain)) await askFor(plain);',
+      'if (!hasIds(whole) && hasIds(plain)) await askFor(plain);',
     ],
     [
       'nobody asks for what was given up',
