@@ -9,7 +9,6 @@
  * migrations.
  */
 import { readFile } from 'node:fs/promises';
-import { runMigrations } from 'graphile-worker';
 import type postgres from 'postgres';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect } from '../db.ts';
@@ -114,7 +113,11 @@ async function refuseOldServer(db: postgres.Sql): Promise<void> {
 
 /** graphile-worker migrates its own tables. They come first, because our functions name its types. */
 async function migrateQueue(address: DatabaseAddress | string): Promise<void> {
-  const { default: pg } = await import('pg');
+  // Not at the top of the file: loading them takes half of a command's start, and few commands migrate.
+  const [{ runMigrations }, { default: pg }] = await Promise.all([
+    import('graphile-worker'),
+    import('pg'),
+  ]);
   const { url, tls } =
     typeof address === 'string' ? { url: address, tls: false as const } : address;
   const pool = new pg.Pool({
