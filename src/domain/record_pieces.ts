@@ -1,8 +1,8 @@
 /**
  * The JSON of a large record in pieces, so that it never exists as a whole: an output of 4 MiB can be 25 MB of JSON. The
  * pieces together are equal to JSON.stringify(renderResult(row)), and their length is known before the first one is made.
- * They are written to memory that the caller has, so that they leave nothing to collect. A record that comes with its row and
- * is heavy is made in the same way, in one piece: JSON.stringify takes three times as long for an output full of escapes.
+ * They are written to memory that the caller has, so that they leave nothing to collect; only the first STEP_BYTES of outputs
+ * are encoded when the record is opened. A record that comes with its row and is heavy is made in the same way, in one piece.
  *
  * UTF-8 and the escapes of JSON are encoded byte by byte, so an output may be divided anywhere.
  */
@@ -32,6 +32,7 @@ export function recordParts(row: ResultRow, encoding: ResultEncoding): RecordPar
   // The record's texts are strings only once they are encoded.
   const late = (bytes: Uint8Array) => new LateText(bytes, base64) as unknown as string;
   const parts: RecordPart[] = [];
+  let room = STEP_BYTES;
   let json = '';
   const flush = () => {
     if (json !== '') parts.push(Buffer.from(json));
@@ -41,7 +42,11 @@ export function recordParts(row: ResultRow, encoding: ResultEncoding): RecordPar
     if (value instanceof LateText) {
       json += '"';
       flush();
-      parts.push(value);
+      if (value.base64 || value.bytes.length > room) parts.push(value);
+      else {
+        room -= value.bytes.length;
+        for (const bytes of utf8Of(value.bytes)) parts.push(escaped(bytes));
+      }
       json = '"';
     } else if (Array.isArray(value)) {
       json += '[';
@@ -141,6 +146,13 @@ function* utf8Of(bytes: Uint8Array): Generator<Uint8Array> {
 function* cut(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += STEP_BYTES) yield bytes.subarray(at, at + STEP_BYTES);
 }
+
+/**
+ * At once and by V8, which is several times as fast for an ordinary output. It takes each byte for a character: only characters
+ * below 128 have escapes in JSON, so UTF-8 stays as it is.
+ */
+const escaped = (bytes: Uint8Array): Uint8Array =>
+  Buffer.from(JSON.stringify(bufferOf(bytes).toString('latin1')).slice(1, -1), 'latin1');
 
 const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 

@@ -42,8 +42,11 @@ async function read(asked: Extract<Asked, { row: unknown }>, until_ms: number): 
     const row = await sockets.unlessSilent(() => withPayloads(db, asked.row));
     if (asked.ask === 'webhook') return send({ n: asked.n, body: webhookBody(row) });
     const parts = recordParts(row, asked.encoding);
-    open.set(asked.n, { reader: readerOf(parts), piece: new Uint8Array(asked.piece) });
-    send({ n: asked.n, length: lengthOf(parts) });
+    const length = lengthOf(parts);
+    const record = { reader: readerOf(parts), piece: new Uint8Array(asked.piece) };
+    const size = record.reader.read(record.piece);
+    if (size < length) open.set(asked.n, record);
+    send({ n: asked.n, length, size });
   } catch (error) {
     const { message, code } = error as Error & { code?: string };
     send({ n: asked.n, failed: { message, ...(code !== undefined && { code }) } });

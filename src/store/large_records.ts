@@ -45,7 +45,8 @@ export type Asked =
   | { n: number; ask: 'next' | 'close' }
   | { ask: 'end silent' };
 export type Replied =
-  | { n: number; length: number }
+  /** of the whole record, and of its first piece */
+  | { n: number; length: number; size: number }
   /** of the next piece; 0: there is none */
   | { n: number; size: number }
   | { n: number; body: Uint8Array }
@@ -104,18 +105,25 @@ export function createLargeRecords(start: () => Worker): LargeRecords {
       const piece = spare_pieces.pop() ?? new SharedArrayBuffer(PIECE_BYTES);
       const asked: Asked = { n, ask: 'record', row, encoding, piece };
       const mine = running();
-      const { length } = (await ask(mine, asked)) as { length: number };
+      const first = (await ask(mine, asked)) as { length: number; size: number };
+      const { length } = first;
+      // One piece, as of most records, costs one message and its reply.
+      const is_whole = first.size === length;
+      let had = 0;
       let closed = false;
       return {
         length,
         async next() {
-          const { size } = (await ask(mine, { n, ask: 'next' })) as { size: number };
+          if (had === length) return null;
+          const { size } =
+            had === 0 ? first : ((await ask(mine, { n, ask: 'next' })) as { size: number });
+          had += size;
           return size === 0 ? null : Buffer.from(piece, 0, size);
         },
         close() {
           if (closed || thread !== mine) return;
           closed = true;
-          mine.postMessage({ n, ask: 'close' } satisfies Asked);
+          if (!is_whole) mine.postMessage({ n, ask: 'close' } satisfies Asked);
           // The thread takes its messages in order: it has written the last piece of this record before it begins the next one.
           if (spare_pieces.length < SPARE_PIECES) spare_pieces.push(piece);
         },

@@ -99,6 +99,26 @@ t.test('what takes the most room comes to its end', async (t) => {
   t.equal(sameBytes(rowOf({ stdout: new Uint8Array(4 * 2 ** 20) })), null);
 });
 
+t.test('only the beginning of the outputs is encoded before it is asked for', async (t) => {
+  const stdout = new Uint8Array(STEP_BYTES / 2);
+  const outcomes = Array.from({ length: 20 }, (_, n) => ({
+    ...notRun({ n: n + 1, name: `${n}`, group: '' }),
+    message: null,
+    stdout,
+    stderr: stdout,
+  }));
+  const row = rowOf({
+    tests: factsOf(outcomes),
+    parts: { ...none, tests: packTests(outcomes) },
+    stdout,
+    stderr: stdout,
+  });
+  const encoded = recordParts(row, 'utf8').filter((part) => part instanceof Uint8Array);
+  const bytes = encoded.reduce((sum, { length }) => sum + length, 0);
+  t.ok(bytes > 6 * stdout.length && bytes < 7 * STEP_BYTES, `${bytes} bytes`);
+  t.equal(sameBytes(row), null);
+});
+
 t.test('records of judged submissions, and of those that have no output yet', async (t) => {
   const outcomes = Object.entries(KINDS).map(([name, stdout], n) => ({
     ...notRun({ n: n + 1, name, group: '' }),

@@ -163,6 +163,8 @@ export const domainMutants: readonly Mutant[] = [
     ['a character may be divided', '{ stream: true }', '{ stream: false }'],
     ['base64 is divided at threes', 'STEP_BYTES = 63 * 1024', 'STEP_BYTES = 64 * 1024'],
     ['a long escape has a last half', 'view.setUint16(to + 4, LAST_TWO[byte]!);', ''],
+    ['little is encoded at once', 'room -= value.bytes.length;', ''],
+    ['UTF-8 stays as it is', ".slice(1, -1), 'latin1')", ".slice(1, -1), 'utf8')"],
     ['a record in one piece is written', 'readerOf(parts).read(json);', ''],
   ),
   ...inFile('src/access/secret.ts', 'test/access/secret.test.ts', [
