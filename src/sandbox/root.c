@@ -50,6 +50,9 @@ static const char STAGE[] = "/sys/stage";
 static char new_root[16];
 /* A slot for boxes that stay open runs no submitted program, so it needs no copies of large files. */
 static bool shares_files;
+/* A new one for each file would cost more than most copies: the kernel may make it of large pages, and fills those with zeros. */
+enum { BUFFER_BYTES = 4 * 1024 * 1024 };
+static char *buffer;
 
 static void mount_file_system(void);
 static int build_profile(const struct options *options, const struct profile *profile, const struct identity *identity);
@@ -74,6 +77,8 @@ void roots_build(const struct options *options, const struct identity *identity,
   if (errno) fail("make the mounts private");
   umask(0);
   mount_file_system();
+  buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (buffer == MAP_FAILED) fail("map a buffer");
   int base = (int)must(open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC), "open the mount namespace");
   for (unsigned i = 0; i < options->profile_count; i++) {
     roots->profiles[i] = build_profile(options, &options->profiles[i], identity);
@@ -84,6 +89,7 @@ void roots_build(const struct options *options, const struct identity *identity,
   if (roots->store < 0 && options->profile_count)
     must(setns(roots->profiles[0], CLONE_NEWNS), "leave the machine's mounts");
   close(base);
+  munmap(buffer, BUFFER_BYTES);
   umask(022);
 }
 
@@ -305,16 +311,12 @@ static void bind_read_only(const char *from, const char *to) {
 
 /* One write makes large pages, if it is large. */
 static void copy_file(const char *from, const char *full) {
-  enum { MOST = 4 * 1024 * 1024 };
   struct stat state;
   int source = open(from, O_RDONLY | O_CLOEXEC);
   if (source < 0 || fstat(source, &state)) fail("copy %s", from);
   int target = (int)must(open(full, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644 | (state.st_mode & 0111)), "make a copy");
-  char *bytes = mmap(NULL, MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (bytes == MAP_FAILED) fail("copy %s", from);
-  for (ssize_t count; (count = must(read(source, bytes, MOST), "read a file to copy")) > 0;)
-    if (write(target, bytes, (size_t)count) != count) fail("copy %s", from);
-  munmap(bytes, MOST);
+  for (ssize_t count; (count = must(read(source, buffer, BUFFER_BYTES), "read a file to copy")) > 0;)
+    if (write(target, buffer, (size_t)count) != count) fail("copy %s", from);
   /* Python and the JVM compare the times of files with those that they noted when they compiled or archived them. */
   must(futimens(target, (struct timespec[]){state.st_atim, state.st_mtim}), "set the times of a copy");
   close(source);
