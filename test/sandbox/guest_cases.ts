@@ -101,6 +101,21 @@ export const SAME: Readonly<Record<As, readonly Same[]>> = {
       ],
       means: 'the counters and the kill of a group, as in the other guest',
     },
+    {
+      topic: 'sharing',
+      names: ['memory that is being changed while the service answers'],
+      means: 'the launcher’s clock and the kill of a group, as in the other guest',
+    },
+    {
+      topic: 'sharing',
+      names: [
+        'processes that wake each other',
+        'processes that move each other',
+        'processes that come and go',
+      ],
+      means:
+        'the quota, which counts in a delegated group as in the other guest’s, and which "sessions" shows to be there',
+    },
   ],
 };
 
