@@ -29,6 +29,8 @@ const NO_GUEST = 125;
 const LOST: (number | null)[] = [123, 124];
 /** Node crashed, by SIGSEGV or by a check in V8, as a shell reports it. */
 const CRASHED: (number | null)[] = [139, 133];
+/** A slot copies these 1,400 files when it starts, as it does with two other folders. No C++ program of the suite reads them. */
+const ZONES = '/usr/share/zoneinfo';
 const CASE = /^(ok|FAILED) +(\w+): (.*)$/gm;
 
 t.setTimeout(4 * MOST_S * 1_000);
@@ -39,18 +41,19 @@ await preparePrograms({ java: toolchains.get('java')?.at ?? null });
 const SANDBOX = join(import.meta.dirname, '../sandbox');
 const runner = join(SANDBOX, 'guest/run');
 /** Node strips types with WebAssembly. V8 has crashed in an emulated guest when it replaced that code with optimized code. */
-const node = `${process.execPath} --liftoff-only`;
-const suite = `${node} ${join(SANDBOX, 'main.ts')} --language cpp --no-compile --differing`;
+const node = [process.execPath, '--liftoff-only'];
+const suite = [
+  ...node,
+  join(SANDBOX, 'main.ts'),
+  '--language',
+  'cpp',
+  '--no-compile',
+  '--differing',
+];
+/** What main.ts prints about what only this user can be asked. */
 const MORE = {
-  // Only root can set the kernel's handler of core dumps.
-  root: {
-    script: join(SANDBOX, 'guest/core_handler.ts'),
-    says: /handler called by a crash outside: true, in a box: false/,
-  },
-  user: {
-    script: join(SANDBOX, 'guest/user_queues.ts'),
-    says: /message queues of 16 programs: less than the user's/,
-  },
+  root: /handler called by a crash outside: true, in a box: false/,
+  user: /message queues of 16 programs: less than the user's/,
 };
 
 t.test('each case that is left out exists', async (t) => {
@@ -63,10 +66,18 @@ t.test('each case that is left out exists', async (t) => {
 
 for (const as of ['root', 'user'] as const) {
   t.test(`pure cgroup v2, as ${as}`, { timeout: 2 * MOST_S * 1_000 }, async (t) => {
-    const options = ['--as', as, '--times', '--timeout', `${MOST_S}`, '--idle', `${IDLE_S}`];
-    const more = MORE[as];
-    const script = `${suite} ${as} && ${node} ${more.script}`;
-    const guest = [...options, '--', 'sh', '-c', script];
+    const options = [
+      '--as',
+      as,
+      '--empty',
+      ZONES,
+      '--times',
+      '--timeout',
+      `${MOST_S}`,
+      '--idle',
+      `${IDLE_S}`,
+    ];
+    const guest = [...options, '--', ...suite, as];
     let { code, stdout, stderr } = await run(guest);
     const lastLine = () => stderr.trim().split('\n').at(-1) ?? '';
     if (LOST.includes(code) || (CRASHED.includes(code) && stdout.match(CASE) === null)) {
@@ -92,7 +103,7 @@ for (const as of ['root', 'user'] as const) {
       as === 'root' ? /"kind":"v2"/ : /"kind":"v2-user"/,
       'with the expected isolation',
     );
-    t.match(stdout, more.says, 'what only this user can be asked');
+    t.match(stdout, MORE[as], 'what only this user can be asked');
     t.comment(lastLine());
   });
 }
