@@ -1,11 +1,11 @@
 /** The command line: finds the command, reads its options, runs it, and reports an error in one line. */
 import { parseArgs } from 'node:util';
 import { ConfigError } from '../config.ts';
-import { isAnswer } from '../db.ts';
+import { isAnswer } from '../db_errors.ts';
 import { printable, printableText } from '../domain/printable.ts';
 import { faultLine, faultOf } from '../fault.ts';
 import { keepIgnoringHangups } from '../processes/stop_request.ts';
-import { CannotSeal } from '../store/checkpoints.ts';
+import { CannotSeal } from '../store/cannot_seal.ts';
 import { versionOf } from '../version.ts';
 import { type Command, CommandFailed, UsageError } from './command.ts';
 import { createContext } from './command_context.ts';

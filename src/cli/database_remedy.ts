@@ -1,5 +1,5 @@
 /** What to do when PostgreSQL cannot be used, or rejects a call. */
-import { codeOf, isAnswer, isAway } from '../db.ts';
+import { codeOf, isAnswer, isAway } from '../db_errors.ts';
 import { isNotThere } from '../store/schema_version.ts';
 
 const LOGIN = 'check the login in DATABASE_URL, and pg_hba.conf';

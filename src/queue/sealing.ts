@@ -1,7 +1,8 @@
 /** The chore that seals the log. Why sealing stops is logged once, not at each attempt, and so is that it goes on. */
 import type { Db } from '../db.ts';
 import type { Log } from '../log.ts';
-import { CannotSeal, NotYet, type Sealer } from '../store/checkpoints.ts';
+import { CannotSeal, NotYet } from '../store/cannot_seal.ts';
+import type { Sealer } from '../store/checkpoints.ts';
 
 export function sealing(sealer: Sealer, log: Log): (db: Db) => Promise<void> {
   let logged: string | null = null;

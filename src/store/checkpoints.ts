@@ -25,6 +25,7 @@ import { isOurs, isSketchOf, type LogKey, sketchText, verifierKeys } from '../pr
 import { EMPTY_ROOT, provesConsistency } from '../proof/merkle.ts';
 import { BadNote, noteText, parseNote, type VerifierKey } from '../proof/note.ts';
 import { DamagedTree, GrowingTree, type Tile, Tiles } from '../proof/tiles.ts';
+import { CannotSeal, NotYet } from './cannot_seal.ts';
 import { cosignedText } from './cosignatures.ts';
 import { readRange } from './entries.ts';
 import { Growth } from './growth.ts';
@@ -33,12 +34,6 @@ import { readConsistencyProof, readEdge, type StoredTile } from './tree.ts';
 
 /** Bounds the memory that one checkpoint needs. */
 const MAX_EVENTS = 20_000;
-
-/** Why no checkpoint can be signed. */
-export class CannotSeal extends Error {}
-
-/** It will be, once the witnesses were asked, and nothing keeps this process from asking them. */
-export class NotYet extends CannotSeal {}
 
 export const NO_KEY = 'RUNLEDGER_SEAL_KEY is not set';
 

@@ -17,8 +17,8 @@ import { type LogKey, sketchText } from '../proof/log_key.ts';
 import { HASH_BYTES, sha256 } from '../proof/merkle.ts';
 import { TILE_WIDTH } from '../proof/tiles.ts';
 import { EXCHANGE_LOCK } from './beside_verify.ts';
+import { CannotSeal } from './cannot_seal.ts';
 import {
-  CannotSeal,
   checkOurs,
   lastCheckpoint,
   putCheckpoint,

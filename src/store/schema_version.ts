@@ -3,7 +3,8 @@
  * words, or do what that version did; and `verify` would name everything that is not there.
  */
 import { createHash } from 'node:crypto';
-import { codeOf, type Db } from '../db.ts';
+import type { Db } from '../db.ts';
+import { codeOf } from '../db_errors.ts';
 import { Fault } from '../fault.ts';
 import { digestOf, sqlFiles } from './sql_files.ts';
 

@@ -97,7 +97,7 @@ export const queueMutants: readonly Mutant[] = [
     ['so has one whose fetch has no answer', 'looks = is_polling ? looks + 1 : 0;', 'looks = 0;'],
     ['who may not be alive fetches nothing more', 'void runner.stop();\n      throw', 'throw'],
   ),
-  ...inFile('src/db.ts', 'test/db.test.ts', [
+  ...inFile('src/db_errors.ts', 'test/db.test.ts', [
     'a runner sees it so, too',
     "code === '' && error instanceof Error &&",
     'false &&',

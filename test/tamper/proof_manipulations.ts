@@ -14,7 +14,8 @@ import {
   WITNESS_KEY,
 } from '../../src/proof/note.ts';
 import { Tiles } from '../../src/proof/tiles.ts';
-import { CannotSeal, createSealer, signedNote } from '../../src/store/checkpoints.ts';
+import { CannotSeal } from '../../src/store/cannot_seal.ts';
+import { createSealer, signedNote } from '../../src/store/checkpoints.ts';
 import { readEntries } from '../../src/store/entries.ts';
 import { key } from '../store/seal_now.ts';
 import { witnesses } from '../store/verified.ts';

@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs';
 import { dataDir } from '../../local/embedded.ts';
 import { type LogKey, verifierKeys } from '../../proof/log_key.ts';
 import { policyFor, policyText } from '../../proof/policy.ts';
-import { CannotSeal, checkOurs, lastCheckpoint } from '../../store/checkpoints.ts';
+import { CannotSeal } from '../../store/cannot_seal.ts';
+import { checkOurs, lastCheckpoint } from '../../store/checkpoints.ts';
 import { type Command, CommandFailed, type Context } from '../command.ts';
 import { requiredLogKey } from '../installation_keys.ts';
 

@@ -1,5 +1,6 @@
 /** Whether the log is sealed: by a key, up to date, and so that the next checkpoint can be signed. */
-import { CannotSeal, createSealer, lastCheckpoint } from '../../store/checkpoints.ts';
+import { CannotSeal } from '../../store/cannot_seal.ts';
+import { createSealer, lastCheckpoint } from '../../store/checkpoints.ts';
 import { sealingLag } from '../../store/service_health.ts';
 import { logKey } from '../installation_keys.ts';
 import { type Check, fail, ok, warn } from './finding.ts';
