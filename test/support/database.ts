@@ -67,27 +67,39 @@ async function makeDatabase(
   const kept = await server();
   const template = state === 'migrated' ? kept.template : 'template0';
   const name = `runledger_test_${runner()}_${randomBytes(6).toString('hex')}`;
-  await withDb(kept.superuser_url, async (db) => {
-    // A file copy: it needs a checkpoint, which costs nothing with fsync off, and writes no pages to the WAL.
-    await db.unsafe(
-      `create database ${name} template ${template} owner runledger_owner strategy file_copy`,
-    );
-    await db.unsafe(`revoke all on database ${name} from public`);
-    await db.unsafe(
-      `grant connect on database ${name} to ${ROLES.map((role) => `runledger_${role}`).join(', ')}`,
-    );
-  });
+  const admin = administrator(kept);
+  // A file copy: it needs a checkpoint, which costs nothing with fsync off, and writes no pages to the WAL.
+  await admin.unsafe(
+    `create database ${name} template ${template} owner runledger_owner strategy file_copy`,
+  );
+  const logins = ROLES.map((role) => `runledger_${role}`).join(', ');
+  await admin
+    .unsafe(
+      `revoke all on database ${name} from public; grant connect on database ${name} to ${logins}`,
+    )
+    .simple();
   const database = describe(kept.superuser_url, name, kept.passwords);
   t.teardown(async () => {
     const strange = options.strange_events ? [] : await strangeEvents(database);
-    await withDb(kept.superuser_url, (db) =>
-      db.unsafe(`drop database if exists ${name} with (force)`),
-    );
+    await admin.unsafe(`drop database if exists ${name} with (force)`);
     failFor(strange);
   });
   return database;
 }
 
+let its_administrator: Db | undefined;
+/** Of the shared server, for all databases of this file: a login costs as much as it then does. It keeps no process alive. */
+function administrator({ superuser_url }: Kept): Db {
+  its_administrator ??= connect(superuser_url, {
+    name: 'runledger tests',
+    max: 1,
+    idle_s: ADMINISTRATOR_IDLE_S,
+  });
+  return its_administrator;
+}
+
+/** Between two databases of a file. The end of a file waits for it, so it is short. */
+const ADMINISTRATOR_IDLE_S = 1;
 const SHOWN_EVENTS = 5;
 
 /** Events of this database whose facts are not of their schema. */
