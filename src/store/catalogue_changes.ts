@@ -8,6 +8,7 @@
 import type { Db } from '../db.ts';
 import type { Problems } from './problems.ts';
 
+type Mark = { readonly row: string; readonly mark: string };
 /** By the row's catalogue and OID. */
 export type Marks = ReadonlyMap<string, { readonly mark: string; readonly name: string }>;
 
@@ -76,27 +77,31 @@ const WHOLE =
   'pg_operator pg_cast pg_am pg_opclass pg_opfamily pg_amop pg_amproc pg_language pg_namespace pg_event_trigger';
 for (const name of WHOLE.split(' ')) RELIED_ON[name] = { where: '' };
 
-const MARKS = Object.entries(RELIED_ON)
-  .map(
-    ([
-      name,
-      { where, key = 'x.oid::text', of = `'pg_catalog.${name}'::regclass::oid, x.oid, 0` },
-    ]) => `
-      select '${name} ' || ${key} as row, x.xmin::text || ' ' || x.ctid::text as mark,
-        pg_describe_object(${of}) as name
+/** To name the rows is most of what this costs. */
+const marks = ({ named }: { named: boolean }) =>
+  Object.entries(RELIED_ON)
+    .map(
+      ([
+        name,
+        { where, key = 'x.oid::text', of = `'pg_catalog.${name}'::regclass::oid, x.oid, 0` },
+      ]) => `
+      select '${name} ' || ${key} as row, x.xmin::text || ' ' || x.ctid::text as mark
+        ${named ? `, pg_describe_object(${of}) as name` : ''}
       from pg_catalog.${name} x ${where}`,
-  )
-  .join(' union all ');
+    )
+    .join(' union all ');
 
 export async function catalogueMarks(db: Db): Promise<Marks> {
-  const rows = await db.unsafe<{ row: string; mark: string; name: string | null }[]>(MARKS);
+  const rows = await db.unsafe<(Mark & { name: string | null })[]>(marks({ named: true }));
   return new Map(rows.map(({ row, mark, name }) => [row, { mark, name: name ?? row }]));
 }
 
 /** `before` is from verify's snapshot; `db` must have a newer one. Rows that are new are no problem: a month may begin. */
 export async function reportChanges(db: Db, before: Marks, problems: Problems): Promise<void> {
-  const now = await catalogueMarks(db);
+  // What was removed has a name only in the older snapshot.
+  const rows = await db.unsafe<Mark[]>(marks({ named: false }));
+  const now = new Map(rows.map(({ row, mark }) => [row, mark]));
   for (const [row, { mark, name }] of before)
-    if (now.get(row)?.mark !== mark)
+    if (now.get(row) !== mark)
       problems.add('schema', `the schema was changed while verify ran: ${name}. Run it again`);
 }
