@@ -88,7 +88,7 @@ async function makeDatabase(
 }
 
 let its_administrator: Db | undefined;
-/** Of the shared server, for all databases of this file: a login costs as much as it then does. It keeps no process alive. */
+/** Of the shared server, for all databases of this file: a login costs as much as what it is for. */
 function administrator({ superuser_url }: Kept): Db {
   its_administrator ??= connect(superuser_url, {
     name: 'runledger tests',
