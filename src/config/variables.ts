@@ -208,6 +208,12 @@ const queue = {
     unit: 'time',
     reason: 'time to finish running work after SIGTERM; platforms kill after 10 to 30 s',
   }),
+  shutdown_drain_ms: row('RUNLEDGER_SHUTDOWN_DRAIN', duration(0, 10 * MINUTE), {
+    default: '0s',
+    unit: 'time',
+    reason:
+      'before that web serves on for so long after SIGTERM, with a 503 at /readyz: until the routers that ask there have heard',
+  }),
 };
 
 const webhooks = {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Config, listenHost } from '../config.ts';
 import { type Db, type Guard, isAway, type Sockets } from '../db.ts';
 import { Fault } from '../fault.ts';
@@ -156,6 +157,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     port,
     async close(grace_ms = config.shutdown_grace_ms) {
       open = false;
+      await sleep(config.shutdown_drain_ms);
       await stop({ server, connections, web, open_requests }, grace_ms);
       await refusals.close();
     },

@@ -7,7 +7,7 @@ import { createLog, type Log } from '../log.ts';
 import { giveBackMemory } from './give_back_memory.ts';
 import { withinOpenFiles } from './open_files.ts';
 import { CannotRun, type Given, type Running } from './process.ts';
-import { CLOSING_MS, EXIT_AFTER_MS, stopRequested } from './stop_request.ts';
+import { EXIT_AFTER_MS, stopRequested, stopTakesMs } from './stop_request.ts';
 
 /** Returns the exit status. */
 export async function runProcess(name: ProcessName, say: (line: string) => void): Promise<number> {
@@ -53,7 +53,7 @@ function endInTime(config: Config, log: Log): void {
     log.warn('this process did not stop in time; it ends now');
     process.exit(1);
   };
-  setTimeout(end, config.shutdown_grace_ms + CLOSING_MS).unref();
+  setTimeout(end, stopTakesMs(config)).unref();
 }
 
 /** A process loads its own code only: the worker never loads the code of web. */

@@ -22,7 +22,7 @@ import { giveBackMemory } from './give_back_memory.ts';
 import { withinOpenFiles } from './open_files.ts';
 import { chooseIsolation, SCOPE } from './own_code.ts';
 import { withPooling } from './process.ts';
-import { CLOSING_MS, EXIT_AFTER_MS, stopRequested } from './stop_request.ts';
+import { EXIT_AFTER_MS, stopRequested, stopTakesMs } from './stop_request.ts';
 
 const CLI = join(import.meta.dirname, '../cli/main.js');
 /**
@@ -45,7 +45,7 @@ export async function serve(say: Print, answer: Print): Promise<number> {
   void stopped.then((reason) => {
     stopping.abort(new StoppedEarly(reason));
     // Whatever it still waits for. PostgreSQL ends with this process.
-    setTimeout(() => process.exit(1), config.shutdown_grace_ms + CLOSING_MS + STOP_MS).unref();
+    setTimeout(() => process.exit(1), stopTakesMs(config) + STOP_MS).unref();
   });
   const unlessStopped = <T>(step: Promise<T>): Promise<T> =>
     Promise.race([
@@ -97,7 +97,7 @@ export async function serve(say: Print, answer: Print): Promise<number> {
     return 1;
   } finally {
     // Both at the same time, so that their grace periods don't add up. The database stops last.
-    await Promise.all(children.map((child) => child.stop(config.shutdown_grace_ms + CLOSING_MS)));
+    await Promise.all(children.map((child) => child.stop(stopTakesMs(config))));
     await embedded?.stop();
     // Of what started it with a channel. Open, it would keep this process alive.
     if (process.connected) process.disconnect?.();

@@ -1,7 +1,12 @@
 /** When a process stops, and how long it may take. */
+import type { Config } from '../config.ts';
 
 /** Added to the grace period of running work: the time to write its outcome and to close connections. */
-export const CLOSING_MS = 3_000;
+const CLOSING_MS = 3_000;
+
+/** The most that a process takes to stop. */
+export const stopTakesMs = (config: Pick<Config, 'shutdown_drain_ms' | 'shutdown_grace_ms'>) =>
+  config.shutdown_drain_ms + config.shutdown_grace_ms + CLOSING_MS;
 
 /** If something keeps the process alive this long after everything is closed, it exits anyway. */
 export const EXIT_AFTER_MS = 500;

@@ -16,7 +16,7 @@ import { calls } from '../../src/http/api/calls.ts';
 import { BATCH_BODY_LIMIT_BYTES } from '../../src/http/api/read_batch.ts';
 import { STORE_LIMIT_MS } from '../../src/http/api/upload_test_set.ts';
 import { STORED } from '../../src/http/api/uploads.ts';
-import { CLOSING_MS } from '../../src/processes/stop_request.ts';
+import { stopTakesMs } from '../../src/processes/stop_request.ts';
 import { sourcesBelow } from '../support/imports.ts';
 import {
   COMPOSE,
@@ -39,7 +39,7 @@ const WEB_POLICY = 'NetworkPolicy web';
 const NODE = 'node --max-semi-space-size=4 src/cli/main.js';
 const DEFAULTS = loadConfig({});
 /** A process is killed later than it ends by itself. */
-const LONGEST_STOP_S = (DEFAULTS.shutdown_grace_ms + CLOSING_MS) / 1_000;
+const LONGEST_STOP_S = stopTakesMs(DEFAULTS) / 1_000;
 /** Until no router of a cluster sends a request to a pod that ends. */
 const ROUTERS_LEARN_S = 5;
 const PATHS = new Set(calls.filter(({ method }) => method === 'GET').map(({ path }) => path));

@@ -301,6 +301,27 @@ t.test(
   },
 );
 
+t.test('until routers have heard that it stops, a process serves on', async (t) => {
+  const env = { RUNLEDGER_SHUTDOWN_DRAIN: '10min' };
+  const service = await startService(t, { webs: 1, env });
+  const key = await service.key();
+  const web = service.webs[0]!;
+  const ready = () => service.call({ path: '/readyz' });
+  t.equal((await ready()).status, 200);
+  void web.stop();
+  t.ok(await eventually(async () => (await ready()).status === 503), 'a router hears');
+  const reply = await service.submit(key);
+  t.equal(reply.status, 202);
+  t.equal(reply.headers.connection, 'close', 'the next request goes to another process');
+  web.process.kill('SIGKILL');
+});
+
+t.test('a process ends when routers had the time to hear it', async (t) => {
+  const env = { RUNLEDGER_SHUTDOWN_DRAIN: '1ms' };
+  const service = await startService(t, { webs: 1, env });
+  t.equal(await service.webs[0]!.stop(), 0);
+});
+
 t.test('a process with TLS of its own ends while a connection has said nothing', async (t) => {
   const service = await startService(t, { webs: 0 });
   const folder = t.testdir(issue(makeAuthority(), { hosts: ['127.0.0.1'] }));

@@ -50,6 +50,11 @@ export const httpMutants: readonly Mutant[] = [
     ['the newest stays', ' || oldest === newest', ''],
     ['those of the owner that has most go first', ' || bytes <= most_owned', ''],
   ),
+  ...inFile('src/http/server.ts', 'test/http/connections.test.ts', [
+    'routers hear that it stops before it does',
+    'await sleep(config.shutdown_drain_ms);',
+    '',
+  ]),
   ...inFile(
     'src/http/server.ts',
     'test/http/held_connections.test.ts',
