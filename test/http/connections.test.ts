@@ -310,6 +310,11 @@ t.test('until routers have heard that it stops, a process serves on', async (t) 
   t.equal((await ready()).status, 200);
   void web.stop();
   t.ok(await eventually(async () => (await ready()).status === 503), 'a router hears');
+  // Without the wait it would have closed its port after a second.
+  for (let n = 0; n < 30; n += 1) {
+    await wait(100);
+    t.equal((await ready()).status, 503);
+  }
   const reply = await service.submit(key);
   t.equal(reply.status, 202);
   t.equal(reply.headers.connection, 'close', 'the next request goes to another process');
