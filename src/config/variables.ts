@@ -212,7 +212,7 @@ const queue = {
     default: '0s',
     unit: 'time',
     reason:
-      'before that web serves on for so long after SIGTERM, with a 503 at /readyz: until the routers that ask there have heard',
+      'after SIGTERM web serves for this long, with a 503 at /readyz, until routers that ask there send no more; then it stops',
   }),
 };
 

@@ -114,7 +114,7 @@ export const SAME: Readonly<Record<As, readonly Same[]>> = {
         'processes that come and go',
       ],
       means:
-        'the quota, which counts in a delegated group as in the other guest’s, and which "sessions" shows to be there',
+        'the quota of a group, which counts as in the other guest; the case "sessions" shows that this group has one',
     },
   ],
 };

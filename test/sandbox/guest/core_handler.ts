@@ -1,8 +1,8 @@
 /**
  * Only for a guest, because it changes a setting of the whole kernel. Where the kernel pipes core dumps
  * into a program of the host (as with systemd-coredump), a crash in a box must not start that program.
- * The kernel then ignores RLIMIT_CORE, except for one value. True: a crash outside a box called the
- * handler, and crashes in a box did not.
+ * The kernel then ignores RLIMIT_CORE, except for one value. Returns true if a crash outside a box called
+ * the handler, and crashes in a box did not.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';

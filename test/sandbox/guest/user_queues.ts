@@ -1,6 +1,6 @@
 /**
  * Only for an ordinary user, whose programs have one limit of message queues in all: the kernel's for a user, over all
- * namespaces. True: if every slot's program makes all queues that it may, there is room left for another.
+ * namespaces. Returns true if there is room left when every slot's program has made all queues that it may.
  */
 import { said, shell, withSandbox } from '../../executor/box.ts';
 
