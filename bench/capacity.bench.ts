@@ -38,7 +38,7 @@ const IDLE_S = 15;
 const OTHER_RATE = 0.5;
 const PAYLOAD_BYTES = 4096;
 const PER_LANGUAGE = Number(process.env['BENCH_RUNS'] ?? 9);
-/** A worker that has just started makes the precompiled headers and the class archives, which takes a slow machine longer. */
+/** At most. A worker that has just started still makes the precompiled headers and the class archives. */
 const SETTLE_MS = 60_000;
 /** BENCH_ONLY=driven,languages,others: only these parts. */
 const ONLY = (process.env['BENCH_ONLY'] ?? '').split(',').filter(Boolean);
@@ -200,6 +200,7 @@ async function settled(service: Service): Promise<void> {
     if (boxes - before < 0.02) return;
     before = boxes;
   }
+  throw new Error(`the worker still prepares something after ${SETTLE_MS / 1000} s`);
 }
 
 /** The figures that the other benches print, from shorter runs of them. */

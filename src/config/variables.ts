@@ -212,7 +212,7 @@ const queue = {
     default: '0s',
     unit: 'time',
     reason:
-      'after SIGTERM web serves for this long, with a 503 at /readyz, until routers that ask there send no more; then it stops',
+      'after SIGTERM web serves for this long, with a 503 at /readyz, so that routers that ask there send no more; then it stops',
   }),
 };
 
