@@ -18,6 +18,7 @@ import t, { type Test } from 'tap';
 import { connect } from '../../src/db.ts';
 import { reachableBinaries } from '../../src/local/binaries.ts';
 import { POSTGRES_UID, runningPort, type Server, startServer } from '../../src/local/postgres.ts';
+import { jumpingClock } from '../support/clock.ts';
 import { eventually } from '../support/eventually.ts';
 
 const isRoot = process.getuid!() === 0;
@@ -437,9 +438,7 @@ async function recovering(t: Test) {
 
 t.test('a recovery may take longer than a start, and is said', async (t) => {
   const { data_dir, said, begun } = await recovering(t);
-  const now = performance.now.bind(performance);
-  performance.now = () => now() + 100_000;
-  t.teardown(() => Object.assign(performance, { now }));
+  jumpingClock(t)(100_000);
   const line = /^PostgreSQL is still starting, for 1\d\d s: wait; after a crash it recovers first$/;
   t.ok(await eventually(() => said.some((each) => line.test(each))));
   await wait(300);

@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap';
 import type { Guard } from '../../src/db.ts';
 import { createEventFeed, type Follower, type Update } from '../../src/store/event_feed.ts';
+import { jumpingClock } from '../support/clock.ts';
 import { until } from '../support/eventually.ts';
 import { idOf, newId, start, submission, world } from './world.ts';
 
@@ -24,17 +25,6 @@ function follower() {
   const types: string[] = [];
   const onUpdate = ({ events }: Update) => void types.push(...events.map(({ type }) => type));
   return { types, follower: { onUpdate, onOutput: () => {} } satisfies Follower };
-}
-
-/** Time goes on, and jumps where the test says so. */
-function jumpingClock(t: Test): (ms: number) => void {
-  const real = performance.now;
-  let jumped = 0;
-  performance.now = () => real.call(performance) + jumped;
-  t.teardown(() => Object.assign(performance, { now: real }));
-  return (ms) => {
-    jumped += ms;
-  };
 }
 
 /** With a pause of nine times as long, the event would not come before `until` gives up. */

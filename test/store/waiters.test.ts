@@ -4,6 +4,7 @@ import type { ResultRow } from '../../src/domain/record.ts';
 import { CHANNELS } from '../../src/store/channels.ts';
 import { createResults } from '../../src/store/results.ts';
 import { createWaiters } from '../../src/store/waiters.ts';
+import { jumpingClock, replaceClock } from '../support/clock.ts';
 import { until } from '../support/eventually.ts';
 import { idOf, newId, outcome, start, submission, world } from './world.ts';
 
@@ -99,17 +100,6 @@ async function endUnheard(s: Awaited<ReturnType<typeof scene>>, id: string): Pro
     array['submission.failed'], array['{"verdict": "IE", "attempt": 1, "evidence": {}}'::jsonb])`;
 }
 
-/** From now on, time also jumps by what it is called with. */
-function jumpingClock(t: { teardown(work: () => unknown): void }): (ms: number) => void {
-  const real = performance.now;
-  t.teardown(() => Object.assign(performance, { now: real }));
-  let jumped = 0;
-  performance.now = () => real.call(performance) + jumped;
-  return (ms) => {
-    jumped += ms;
-  };
-}
-
 t.test('a poll that failed after a long time is soon followed by the next one', async (t) => {
   const s = await scene(t);
   const jump = jumpingClock(t);
@@ -162,11 +152,9 @@ t.test('no poll begins while another goes on, nor right behind a slow one', asyn
 t.test('what ended while nothing was heard is found when it is heard again', async (t) => {
   const s = await scene(t);
   while (s.waiters.replyTo() === null) await new Promise((wake) => setTimeout(wake, 5));
-  const real = performance.now;
-  t.teardown(() => Object.assign(performance, { now: real }));
   // No other poll comes.
   const now = performance.now();
-  performance.now = () => now;
+  replaceClock(t, () => now);
   const id = await s.submitOne();
   const waiting = s.waiters.wait(id, { timeout_ms: LONG, unborn: true });
   await endUnheard(s, id);
@@ -220,10 +208,8 @@ t.test('a lost LISTEN connection is replaced, even if that takes several attempt
 
 t.test('those that have waited for long did not come lately', async (t) => {
   const s = await scene(t);
-  const real = performance.now.bind(performance);
-  t.teardown(() => Object.assign(performance, { now: real }));
-  let now = real();
-  performance.now = () => now;
+  let now = performance.now();
+  replaceClock(t, () => now);
   const gone = new AbortController();
   const ids = [randomUUID(), randomUUID(), randomUUID()];
   const wait = (id: string, signal?: AbortSignal) =>
@@ -337,11 +323,9 @@ t.test('an end is asked for once, however many requests wait for however much', 
   const ids = await submitSome(s, 100);
   const { executions } = await s.w.consumer();
   for (const id of ids) await start(executions, id);
-  const now = performance.now();
-  const real = performance.now;
-  t.teardown(() => Object.assign(performance, { now: real }));
   // No poll comes.
-  performance.now = () => now;
+  const now = performance.now();
+  replaceClock(t, () => now);
   const waits = Array.from({ length: REQUESTS }, () =>
     s.waiters.waitForAll(ids, { timeout_ms: LONG }),
   );
