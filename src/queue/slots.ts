@@ -90,7 +90,7 @@ type Running = { since_ms: number; passes: boolean };
 const PREFETCH_MS = 50;
 /** How many of the last durations are remembered. */
 const REMEMBERED = 16;
-/** How many of these may be longer than what counts as the usual duration. */
+/** So many of the longest of these do not count. */
 const OUTLIERS = 1;
 
 export type SlotsOptions = {
@@ -121,8 +121,9 @@ export function createSlots(options: SlotsOptions): Slots {
   function prefetch(): number {
     if (durations_ms.length < REMEMBERED || passers > 0) return 0;
     for (const { since_ms } of running) if (now() - since_ms > PREFETCH_MS) return 0;
-    const usual_ms = durations_ms.toSorted((a, b) => b - a)[OUTLIERS]!;
-    return Math.min(Math.floor(PREFETCH_MS / usual_ms), prefetch_per_slot) * count;
+    const usual = durations_ms.toSorted((a, b) => b - a).slice(OUTLIERS);
+    const mean_ms = usual.reduce((sum, ms) => sum + ms, 0) / usual.length;
+    return Math.min(Math.floor(PREFETCH_MS / mean_ms), prefetch_per_slot) * count;
   }
 
   function free(): number {

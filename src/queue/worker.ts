@@ -32,7 +32,7 @@ export type Executor = {
 };
 
 /** How many short executions are prefetched for each slot. */
-const PREFETCH_PER_SLOT = 3;
+const PREFETCH_PER_SLOT = 6;
 /** For each slot, including those prefetched and those being completed while the slot runs the next one. */
 const IN_FLIGHT_PER_SLOT = 2 + 3 * PREFETCH_PER_SLOT;
 

@@ -68,6 +68,10 @@ t.test('the number prefetched follows from the last durations', async (t) => {
   t.equal(slots.free(), 4, 'one of sixteen may be longer');
   await runs(1, 500);
   t.equal(slots.free(), 2);
+  const mixed = given();
+  await mixed.runs(12, 5);
+  await mixed.runs(4, 30);
+  t.equal(mixed.slots.free(), 6, 'the mean counts: a busy machine makes some of them longer');
   const deliveries = given({ prefetch_per_slot: 0 });
   await deliveries.runs(16, 1);
   t.equal(deliveries.slots.free(), 2, 'none if none is wanted');
