@@ -269,7 +269,7 @@ struct slot *slot_free(bool for_streams, const char *account) {
     struct slot *slot = &slots[i];
     if (slot->state != SLOT_IDLE || slot->for_streams != for_streams) continue;
     if (account && !strcmp(slot->account, account)) return slot;
-    if (!found || (!account && *found->account && !*slot->account)) found = slot;
+    if (!found || (*found->account && !*slot->account)) found = slot;
   }
   return found;
 }

@@ -19,7 +19,7 @@ void slot_died(struct slot *slot);
 /* Starts a dead slot again once its group is empty. Returns when to call it again, if it could not be started yet. */
 uint64_t slot_revive(struct slot *slot);
 
-/* An idle slot, or NULL. A slot whose interpreter is warm for `account` is preferred. */
+/* An idle slot, or NULL. Preferred is the slot whose interpreter is warm for `account`, then one that has served no account. */
 struct slot *slot_free(bool for_streams, const char *account);
 /* Two idle slots. false: there are not as many. */
 bool slots_free_pair(struct slot *pair[2]);

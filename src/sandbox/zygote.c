@@ -1,13 +1,19 @@
 /*
- * The slot's half of the warm interpreters. A slot has up to two zygotes: one that serves an account,
- * and a spare that serves no account yet. Runs forked from one zygote share its hash seed and address
+ * The slot's half of the warm interpreters. Runs forked from one zygote share its hash seed and address
  * layout, so a zygote serves one account only, for at most 200 runs or 30 s. Then the spare replaces it,
- * in an idle slot, too. A zygote that has served nobody needs no spare: so an idle slot keeps only one.
+ * in an idle slot, too. A slot has these zygotes:
+ *
+ *   current  the one that served last. A box waits for its next run; but where accounts take turns, it is only made when
+ *            a run comes, or when the slot has nothing to do.
+ *   parked   those of a few other accounts that the slot served before, without a box. Accounts that take
+ *            turns would otherwise start an interpreter each time, which takes longer than most runs.
+ *   spare    one that serves no account yet. A zygote that has served nobody needs no spare: so a slot that
+ *            was idle for long keeps only one.
  *
  * A zygote lives in the slot's group, because no process can join a group at request time. In v1 the
  * CPU time of its start would be counted as some run's. So it starts while the slot is idle, and is
  * stopped during a run. Under a load without pauses it would never become ready; so after some runs
- * without a zygote the slot waits for one to start.
+ * that found no zygote the slot waits for one to start.
  *
  * A start that fails is repeated after a pause, which doubles with each failure in a row.
  *
@@ -45,7 +51,9 @@ enum {
   RUNS_MOST = 200,
   SECONDS_MOST = 30,
   START_MS = 10000, /* an interpreter that takes longer is given up */
-  MISSES_MOST = 8, /* plain runs before the slot waits for a start */
+  PARKED_MOST = 4, /* 8 MiB each */
+  RESTS_S = 2, /* one that has not served for so long makes place for another account's */
+  MISSES_MOST = 4, /* plain runs before the slot waits for a start */
   RECIPE_BYTES = 4096,
   PAUSE_MS = 3, /* idle time before a start */
   RETRY_FIRST_S = 1, /* after a failed start; the pause doubles with each further failure in a row */
@@ -68,7 +76,7 @@ struct zygote {
   uint64_t started_us;
   char account[MAX_NAME + 1]; /* empty: none yet */
   unsigned runs;
-  uint64_t first_us;
+  uint64_t first_us, last_us;
   uint64_t interpreter_bytes; /* memory of the interpreter itself, without the warm modules */
   uint64_t private_bytes;     /* with them */
 };
@@ -83,20 +91,22 @@ static struct {
 
 static const struct slot_setup *setup;
 static const struct roots *roots;
-static struct zygote current, spare;
+static struct zygote current, spare, parked[PARKED_MOST];
 static unsigned misses, misses_most = MISSES_MOST, failures;
+static bool changed; /* the last run was of another account than the one before */
 static uint64_t retry_us; /* no start before */
 static uint32_t next_run_group = 1000000000; /* far from the plain runs' numbers */
 
 static void start(struct zygote *zygote);
 static void finish_start(struct zygote *zygote, int wait_ms);
 static void note_failure(void);
-static bool await_message(struct zygote *zygote, int wait_ms);
+static bool await_message(struct zygote *zygote, char expected, int wait_ms);
 static void become_zygote(int orders);
 static void retire(struct zygote *zygote);
 static void reap_init(pid_t init);
 static void replace(void);
 static void fork_child(struct zygote *zygote);
+static void note_ready(void);
 static bool is_warm_kind(const struct request *request);
 
 void zygotes_open(const struct slot_setup *slot_setup, const struct roots *slot_roots) {
@@ -116,12 +126,20 @@ static unsigned tasks_of(const struct zygote *zygote) {
   return is_v1() ? 1 + (zygote->forked ? BOX_AHEAD_TASKS : 0) : 0;
 }
 
-unsigned zygotes_tasks(void) { return tasks_of(&current) + tasks_of(&spare); }
+unsigned zygotes_tasks(void) {
+  unsigned tasks = tasks_of(&current) + tasks_of(&spare);
+  for (unsigned i = 0; i < PARKED_MOST; i++) tasks += tasks_of(&parked[i]);
+  return tasks;
+}
 
 /* Without a box there are its orders' two ends. */
 static unsigned sockets_of(const struct zygote *zygote) { return !zygote->pid ? 0 : zygote->forked ? BOX_AHEAD_SOCKETS : 2; }
 
-unsigned zygotes_sockets(void) { return sockets_of(&current) + sockets_of(&spare); }
+unsigned zygotes_sockets(void) {
+  unsigned sockets = sockets_of(&current) + sockets_of(&spare);
+  for (unsigned i = 0; i < PARKED_MOST; i++) sockets += sockets_of(&parked[i]);
+  return sockets;
+}
 
 static bool could_fork(const struct request *request) {
   return setup->options->zygote && request->zygote && request->limits.memory_bytes >= MEMORY_LEAST_BYTES && !request->load_count && !request->save_key && !request->stream && !request->pair &&
@@ -137,34 +155,107 @@ static bool is_warm_kind(const struct request *request) {
   return true;
 }
 
-/* Milliseconds until the current zygote serves no more; -1: it has not served yet. */
-static int left_ms(void) {
-  if (!current.pid || !current.runs) return -1;
-  uint64_t now = monotonic_us(), end = current.first_us + SECONDS_MOST * 1000000ull;
-  return current.runs >= RUNS_MOST || now > end ? 0 : (int)((end - now) / 1000) + 1;
+/* Milliseconds until the zygote serves no more; -1: it has not served yet. */
+static int left_ms(const struct zygote *zygote) {
+  if (!zygote->pid || !zygote->runs) return -1;
+  uint64_t now = monotonic_us(), end = zygote->first_us + SECONDS_MOST * 1000000ull;
+  return zygote->runs >= RUNS_MOST || now > end ? 0 : (int)((end - now) / 1000) + 1;
 }
 
-/* A zygote that is replaced after few runs was not worth the wait, so the slot waits less often from now on. */
-static void retire_served(void) {
-  misses_most = current.runs >= 2 * MISSES_MOST ? MISSES_MOST : 8 * MISSES_MOST;
-  retire(&current);
+/* A zygote that ends after few runs was not worth the wait, so the slot waits less often from now on. */
+static void retire_served(struct zygote *zygote) {
+  misses_most = zygote->runs >= 2 * MISSES_MOST ? MISSES_MOST : 8 * MISSES_MOST;
+  retire(zygote);
+}
+
+/* Until the next one serves no more; -1: none has served. */
+static int soonest_ms(void) {
+  int soonest = left_ms(&current);
+  for (unsigned i = 0; i < PARKED_MOST; i++) {
+    const int left = left_ms(&parked[i]);
+    if (left >= 0 && (soonest < 0 || left < soonest)) soonest = left;
+  }
+  return soonest;
+}
+
+static void retire_old(void) {
+  if (left_ms(&current) == 0) retire_served(&current), replace();
+  for (unsigned i = 0; i < PARKED_MOST; i++)
+    if (left_ms(&parked[i]) == 0) retire_served(&parked[i]);
+}
+
+static struct zygote *parked_for(const char *account) {
+  for (unsigned i = 0; i < PARKED_MOST; i++)
+    if (parked[i].pid && !strcmp(parked[i].account, account)) return &parked[i];
+  return NULL;
+}
+
+/* The box goes. Its zygote then says that it has reaped it. */
+static void give_up_box(struct zygote *zygote) {
+  if (zygote->forked && (send_message(zygote->orders, MESSAGE_FORK, NULL, 0) || !await_message(zygote, MESSAGE_FORK, START_MS))) {
+    retire(zygote);
+    return;
+  }
+  zygote->forked = false;
+  zygote->init = 0;
+}
+
+/*
+ * For one more: empty, or of the one that rests longest. NULL: all serve. Then other accounts get plain runs. If more accounts
+ * than places took turns, and each took the place of another, none would find its own.
+ */
+static struct zygote *free_place(void) {
+  struct zygote *place = &parked[0];
+  for (unsigned i = 1; i < PARKED_MOST && place->pid; i++)
+    if (!parked[i].pid || parked[i].last_us < place->last_us) place = &parked[i];
+  return !place->pid || monotonic_us() - place->last_us > RESTS_S * 1000000ull ? place : NULL;
+}
+
+/* One that has served nobody is as good as a spare. */
+static void park_current(void) {
+  struct zygote *place = free_place();
+  give_up_box(&current);
+  if (current.pid && !current.runs) {
+    retire(&spare);
+    spare = current;
+  } else if (current.pid) {
+    if (place->pid) retire_served(place);
+    *place = current;
+  }
+  current = (struct zygote){0};
+}
+
+static void change_to(struct zygote *its) {
+  struct zygote taken = *its;
+  *its = (struct zygote){0};
+  park_current();
+  current = taken;
+  changed = true;
 }
 
 struct zygote *zygotes_choose(const struct request *request) {
   if (!is_warm_kind(request)) return NULL;
-  bool others = *current.account && strcmp(current.account, request->zygote);
-  if (current.pid && (others || left_ms() == 0)) retire_served();
-  if (!current.pid) replace();
+  retire_old();
   /* A zygote sends nothing before its child has orders. If it did, the child died of something else. */
   struct pollfd orders = {.fd = current.orders, .events = POLLIN};
   if (current.forked && poll(&orders, 1, 0) != 0) retire(&current);
-  if (!current.forked) {
+  changed = false;
+  if (!current.pid || strcmp(current.account, request->zygote)) {
+    struct zygote *its = parked_for(request->zygote);
+    if (its) change_to(its);
+    else if (current.runs && spare.ready && free_place()) change_to(&spare);
+    else if (!current.pid) replace();
+    /* A plain run does not disturb the box that waits for the account of the last one. */
+  }
+  const bool serves = current.ready && (!current.runs || !strcmp(current.account, request->zygote));
+  if (serves && !current.forked) fork_child(&current);
+  if (!serves || !current.forked) {
     misses++;
     return NULL;
   }
-  misses = 0;
+  current.last_us = monotonic_us();
   if (!current.runs++) {
-    current.first_us = monotonic_us();
+    current.first_us = current.last_us;
     snprintf(current.account, sizeof current.account, "%s", request->zygote);
   }
   return &current;
@@ -193,6 +284,7 @@ void zygotes_learn(const struct request *request) {
   char *at = recipe.bytes, *end = recipe.bytes + sizeof recipe.bytes;
   retire(&current);
   retire(&spare);
+  for (unsigned i = 0; i < PARKED_MOST; i++) retire(&parked[i]);
   recipe.profile = -1;
   recipe.variable_count = 0;
   recipe.program = at;
@@ -209,6 +301,8 @@ void zygotes_learn(const struct request *request) {
   retry_us = 0;
 }
 
+static bool lacks_box(void) { return current.ready && !current.forked; }
+
 static struct zygote *starting(void) {
   if (current.pid && !current.ready) return &current;
   return spare.pid && !spare.ready ? &spare : NULL;
@@ -219,21 +313,30 @@ static struct zygote *missing(void) {
   return !current.pid ? &current : current.runs && !spare.pid ? &spare : NULL;
 }
 
+/* A start has ended while the slot was at work. */
+static void note_ready(void) {
+  struct zygote *one = starting();
+  struct pollfd orders = {.fd = one ? one->orders : -1, .events = POLLIN};
+  if (one && poll(&orders, 1, 0) == 1) finish_start(one, 0);
+}
+
 static struct zygote *wanted(void) { return monotonic_us() < retry_us ? NULL : missing(); }
 
 int zygotes_wait_ms(int *descriptor) {
   struct zygote *one = starting();
   *descriptor = one ? one->orders : -1;
+  if (lacks_box()) return PAUSE_MS;
   if (one) return START_MS;
-  if (!missing()) return left_ms();
+  if (!missing()) return soonest_ms();
   uint64_t now = monotonic_us();
   return now < retry_us ? (int)((retry_us - now) / 1000) + 1 : PAUSE_MS;
 }
 
 void zygotes_use_idle_time(void) {
   struct zygote *one = starting();
-  if (one) finish_start(one, 0);
-  else if (left_ms() == 0) retire_served(), replace();
+  if (lacks_box()) fork_child(&current);
+  else if (one) finish_start(one, 0);
+  else if (soonest_ms() == 0) retire_old();
   else if ((one = wanted())) start(one);
 }
 
@@ -242,6 +345,7 @@ void zygotes_use_idle_time(void) {
  * zygote that is retired during the run, and the slot would wait for them until it gives up.
  */
 void zygotes_stop_start(bool stop) {
+  if (stop) note_ready();
   struct zygote *one = starting();
   if (!one || !is_v1()) return;
   struct pollfd loading = {.fd = one->loading};
@@ -256,14 +360,14 @@ void zygotes_renew(void) {
     replace();
     misses = misses_most;
   }
-  if (current.ready && !current.forked) fork_child(&current);
+  if (lacks_box() && !changed) fork_child(&current);
   /* In v2 the start of a spare is not counted as a run's. */
   if (!is_v1() && current.runs >= MISSES_MOST && wanted() == &spare) start(&spare);
-  if (current.pid ? current.ready : false) return;
   if (misses < misses_most) return;
   misses = 0;
-  if (!current.pid && wanted() == &current) start(&current);
-  if (starting() == &current) finish_start(&current, START_MS);
+  struct zygote *one = wanted();
+  if (one) start(one);
+  if ((one = starting())) finish_start(one, START_MS);
 }
 
 static void start(struct zygote *zygote) {
@@ -285,7 +389,7 @@ static void start(struct zygote *zygote) {
 
 /* Waits for its first message for `wait_ms` milliseconds. */
 static void finish_start(struct zygote *zygote, int wait_ms) {
-  zygote->ready = await_message(zygote, wait_ms);
+  zygote->ready = await_message(zygote, MESSAGE_READY, wait_ms);
   zygote->interpreter_bytes = setup->shared->zygote.interpreter_bytes;
   zygote->private_bytes = setup->shared->zygote.private_bytes;
   if (!zygote->ready) {
@@ -307,12 +411,12 @@ static void note_failure(void) {
           "the next attempt follows in %u s\n", setup->number, pause_s);
 }
 
-static bool await_message(struct zygote *zygote, int wait_ms) {
+static bool await_message(struct zygote *zygote, char expected, int wait_ms) {
   struct pollfd orders[2] = {{.fd = zygote->orders, .events = POLLIN}};
   char message;
   unsigned count;
   if (questions_poll(orders, 1, monotonic_us() + (uint64_t)wait_ms * 1000) <= 0) return false;
-  return receive_message(zygote->orders, &message, NULL, &count, false) == 1 && message == MESSAGE_READY;
+  return receive_message(zygote->orders, &message, NULL, &count, false) == 1 && message == expected;
 }
 
 static void keep(int descriptor) { must(fcntl(descriptor, F_SETFD, 0), "pass a descriptor to a zygote"); }
@@ -389,7 +493,7 @@ static void fork_child(struct zygote *zygote) {
     group_add_run(setup->group, shared->zygote.run_group);
   }
   shared->zygote.init_pid = 0;
-  zygote->forked = !send_message(zygote->orders, MESSAGE_FORK, NULL, 0) && await_message(zygote, START_MS);
+  zygote->forked = !send_message(zygote->orders, MESSAGE_FORK, NULL, 0) && await_message(zygote, MESSAGE_READY, START_MS);
   zygote->init = shared->zygote.init_pid;
   if (!zygote->forked) note_failure(), retire(zygote);
 }

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { type RunReport, type Sandbox, SandboxFault } from '../../src/executor/sandbox.ts';
+import { BASE_ENVIRONMENT } from '../../src/languages/common/box.ts';
 import { LAUNCHER, MiB, python, said, shell, text, withSandbox } from './box.ts';
 import { childrenOf, commandOf, pids, running, within } from './processes.ts';
 
@@ -18,9 +19,9 @@ const forked = (source: string, parts: Parts = {}, account = 'one') =>
 const IS_WARM = 'import sys; print("decimal" in sys.modules)';
 
 /** Runs until a run was forked: the slot warms its interpreters in its pauses. */
-async function warm(box: Sandbox, account = 'one'): Promise<boolean> {
+async function warm(box: Sandbox, account = 'one', parts: Parts = {}): Promise<boolean> {
   for (let tries = 0; tries < 200; tries++) {
-    if (said(await box.run(forked(IS_WARM, {}, account))) === 'True') return true;
+    if (said(await box.run(forked(IS_WARM, parts, account))) === 'True') return true;
     await sleep(10);
   }
   return false;
@@ -237,6 +238,80 @@ t.test('an account never gets the interpreter of another', async (t) => {
   }
 });
 
+/** The seeds that the accounts see, one after the other, when every one of them has an interpreter. */
+async function seedsInTurn(box: Sandbox, accounts: readonly string[]): Promise<string[]> {
+  const seeds: string[] = [];
+  for (const account of accounts) seeds.push(said(await box.run(forked(SEED, {}, account))));
+  return seeds;
+}
+
+t.test('accounts that take turns keep their interpreters', async (t) => {
+  const other = await withSandbox({ slots: 1, stream_slots: 0 });
+  t.teardown(other.close);
+  const turns = ['one', 'two', 'three', 'one', 'two', 'three', 'three', 'one'];
+  let seeds: string[] = [];
+  const ofAccount = (account: string) => new Set(seeds.filter((_, n) => turns[n] === account));
+  const areKept = () => ['one', 'two', 'three'].every((account) => ofAccount(account).size === 1);
+  // One that has served for half a minute is replaced: then once more.
+  for (let tries = 0; tries < 5 && (tries === 0 || !areKept()); tries++) {
+    for (const account of ['one', 'two', 'three']) t.ok(await warm(other.sandbox, account));
+    seeds = await seedsInTurn(other.sandbox, turns);
+  }
+  t.ok(areKept(), `${seeds}`);
+  t.ok(seeds.every((seed) => / True$/.test(seed)));
+  t.equal(new Set(seeds).size, 3, 'and none has that of another');
+});
+
+t.test('a program cannot end or see the interpreter of another account', async (t) => {
+  const other = await withSandbox({ slots: 1, stream_slots: 0 });
+  t.teardown(other.close);
+  const hostile = `
+import os, sys
+print([pid for pid in range(1, 100000) if os.path.exists(f"/proc/{pid}")])
+sys.stdout.flush()
+for n in range(1, 200):
+  try:
+    if os.fork() == 0: os.kill(-1, 9)
+  except OSError: pass`;
+  let seeds: string[] = [];
+  for (let tries = 0; tries < 5 && (tries === 0 || seeds[0] !== seeds[1]); tries++) {
+    for (const account of ['two', 'one']) t.ok(await warm(other.sandbox, account));
+    const [before] = await seedsInTurn(other.sandbox, ['one']);
+    t.ok(await warm(other.sandbox, 'two'));
+    const limits = { processes: 8 };
+    const hostiles = await other.sandbox.run(forked(hostile, { limits }, 'two'));
+    t.match(said(hostiles), /^\[2\]/);
+    seeds = [before!, ...(await seedsInTurn(other.sandbox, ['one']))];
+  }
+  t.match(seeds[0], / True$/);
+  t.equal(seeds[0], seeds[1], 'it lives on');
+});
+
+t.test(
+  'more accounts than interpreters are served, too, and do not end those of others',
+  async (t) => {
+    const other = await withSandbox({ slots: 1, stream_slots: 0 });
+    t.teardown(other.close);
+    const accounts = Array.from({ length: 12 }, (_, n) => `account${n}`);
+    const slot = childrenOf(other.sandbox.isolation.pid)[0] ?? 0;
+    const zygotes = () => childrenOf(slot).filter((pid) => /main\.py/.test(commandOf(pid))).length;
+    t.ok(await warm(other.sandbox, accounts[0]!));
+    let forks = 0;
+    for (let round = 0; round < 6; round++)
+      for (const account of accounts) {
+        const source = `print("${account}")\n${IS_WARM}`;
+        const [name, warmth] = text((await other.sandbox.run(forked(source, {}, account))).stdout)
+          .trim()
+          .split('\n');
+        t.equal(name, account);
+        if (warmth === 'True') forks += 1;
+        // The current one, four for others, and a spare.
+        t.ok(zygotes() <= 6, `${zygotes()} interpreters`);
+      }
+    t.ok(forks > 0, 'some were forked');
+  },
+);
+
 t.test('random numbers, files and processes of the run before are not there', async (t) => {
   await warm(sandbox);
   const source = `
@@ -283,8 +358,9 @@ t.test('a slot without requests keeps one interpreter, which has served nobody',
   t.teardown(other.close);
   const slot = childrenOf(other.sandbox.isolation.pid)[0] ?? 0;
   const zygotes = () => childrenOf(slot).filter((pid) => /main\.py/.test(commandOf(pid)));
+  t.ok(await warm(other.sandbox, 'before'));
   t.ok(await warm(other.sandbox));
-  t.ok(await within(60_000, () => zygotes().length === 2), 'one that serves, and a spare');
+  t.ok(await within(60_000, () => zygotes().length === 3), 'two that serve, and a spare');
   const [first] = zygotes();
   const isRetired = () => !zygotes().includes(first!) && zygotes().length === 1;
   t.ok(await within(90_000, isRetired), 'half a minute after its first run it serves no more');
@@ -317,7 +393,10 @@ t.test(
     t.equal(first().length, 1);
     const slots = () => first().flatMap(childrenOf).flatMap(childrenOf);
     const before = slots();
-    for (const account of ['one', 'two', 'one']) t.ok(await warm(inside.sandbox, account));
+    // Another environment needs another interpreter, and ends those that there are.
+    for (const word of ['one', 'two', 'one'])
+      for (const account of ['one', 'two'])
+        t.ok(await warm(inside.sandbox, account, { env: { ...BASE_ENVIRONMENT, WORD: word } }));
     t.same(slots(), before, 'the slot has found its group empty each time');
     t.equal(first().flatMap(childrenOf).length, 1, 'nobody is left to the first process');
   },
