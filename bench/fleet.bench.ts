@@ -1,10 +1,10 @@
 /**
- * What does a long history cost, and what do more processes cost? Services run beside each other, each with a PostgreSQL of its
+ * What does a long history cost, and what do more processes and more accounts cost? Services run beside each other, each with a PostgreSQL of its
  * own, and are asked in turn, so that both see the same machine. Each answer is checked. BENCH_SUBMISSIONS: the longest history.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { rebuild } from '../src/store/rebuild.ts';
-import { type BenchFleet, startFleet } from './support/fleet.ts';
+import { type BenchFleet, FLEET_ACCOUNTS, startFleet } from './support/fleet.ts';
 import { growLog } from './support/grow_log.ts';
 import { against, isMet, type Measure, publish } from './support/report.ts';
 import { median } from './support/stats.ts';
@@ -22,8 +22,8 @@ const SEALED_WITHIN_S = 600;
 const teardowns: (() => unknown)[] = [];
 const t = { teardown: (work: () => unknown) => void teardowns.unshift(work) };
 try {
-  const measures = [...(await history()), ...(await processes())];
-  publish('fleet', 'what do a long history and more processes cost?', measures);
+  const measures = [...(await history()), ...(await processes()), ...(await accounts())];
+  publish('fleet', 'what do a long history, more processes and more accounts cost?', measures);
   if (measures.some((measure) => isMet(measure) === false)) process.exitCode = 1;
 } catch (error) {
   console.error(error);
@@ -47,8 +47,8 @@ async function history(): Promise<Measure[]> {
     await rebuild(long.owner);
     await sealed(long);
     grown = size;
-    const one = await inTurn([long, empty], 1);
-    const many = await inTurn([long, empty], CLIENTS);
+    const one = await inTurn([long.hello, empty.hello], 1);
+    const many = await inTurn([long.hello, empty.hello], CLIENTS);
     const name = `${size.toLocaleString('en')} submissions in the log, over none`;
     measures.push(
       against(`${name}: p50`, 'ms', median(one[0]!.ms), median(one[1]!.ms), { at_most: 1.1 }),
@@ -64,7 +64,10 @@ async function processes(): Promise<Measure[]> {
   const two = await startFleet(t, { webs: 1, workers: 2, slots: 1 });
   const many = await startFleet(t, { webs: 2, workers: 4, slots: 1 });
   for (const fleet of [one, two, many]) await warmUp(fleet);
-  const [of_one, of_two, of_many] = await inTurn([one, two, many], CROWD);
+  const [of_one, of_two, of_many] = await inTurn(
+    [one, two, many].map(({ hello }) => hello),
+    CROWD,
+  );
   const over = `over one web and a worker of two slots, ${CROWD} clients`;
   return [
     against(`one web and two workers of one slot, ${over}`, 'runs/s', of_two!.rate, of_one!.rate, {
@@ -74,9 +77,22 @@ async function processes(): Promise<Measure[]> {
   ];
 }
 
+/** An account never runs in the warm interpreter of another. */
+async function accounts(): Promise<Measure[]> {
+  await tearDown();
+  const fleet = await startFleet(t, { webs: 1, workers: 1, slots: 2 });
+  await warmUp(fleet, FLEET_ACCOUNTS);
+  const [one, several] = await inTurn(
+    [() => fleet.hello(), () => fleet.hello(FLEET_ACCOUNTS)],
+    CLIENTS,
+  );
+  const name = `${FLEET_ACCOUNTS} accounts in turn, over one, ${CLIENTS} clients`;
+  return [against(name, 'runs/s', several!.rate, one!.rate, { at_least: 0.75 })];
+}
+
 /** Brings caches and spare processes to the state of a service in use. */
-async function warmUp(fleet: BenchFleet): Promise<void> {
-  for (let n = 0; n < WARM_RUNS; n += 1) await fleet.hello();
+async function warmUp(fleet: BenchFleet, accounts = 1): Promise<void> {
+  for (let n = 0; n < WARM_RUNS; n += 1) await fleet.hello(accounts);
 }
 
 /** Until all that was appended is signed: else that would be done beside what is measured. */
@@ -91,16 +107,16 @@ async function sealed({ owner }: BenchFleet): Promise<void> {
   throw new Error('the log is not sealed');
 }
 
-async function inTurn(fleets: readonly BenchFleet[], clients: number) {
-  const seen = fleets.map(() => ({ ms: [] as number[], rates: [] as number[] }));
+async function inTurn(hellos: readonly (() => Promise<unknown>)[], clients: number) {
+  const seen = hellos.map(() => ({ ms: [] as number[], rates: [] as number[] }));
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const [n, fleet] of fleets.entries()) {
+    for (const [n, hello] of hellos.entries()) {
       const ms: number[] = [];
       const began = performance.now();
       const client = async () => {
         while (performance.now() - began < WINDOW_MS) {
           const from = performance.now();
-          await fleet.hello();
+          await hello();
           ms.push(performance.now() - from);
         }
       };

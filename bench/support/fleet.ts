@@ -12,9 +12,12 @@ type Test = { teardown(work: () => unknown): void };
 
 export type BenchFleet = {
   readonly owner: Db;
-  /** Waits for the result, from one web process after the other. The answer is checked. */
-  hello(): Promise<{ wall_time: number }>;
+  /** Waits for the result, from one web process after the other. The answer is checked. So many accounts take turns. */
+  hello(accounts?: number): Promise<{ wall_time: number }>;
 };
+
+/** That a fleet has. */
+export const FLEET_ACCOUNTS = 5;
 
 let serial = 0;
 
@@ -27,10 +30,14 @@ export async function startFleet(
   await recycleLog(server.superuser_url);
   const owner = connect(server.url, { name: 'bench', max: 2 });
   t.teardown(() => owner.end({ timeout: 1 }));
-  const key = newSecret('rl');
   await setTier(owner, { name: 'bench', per_minute: 0, concurrent: 0 });
-  const of_key = { account: 'bench', tier: 'bench', prefix: 'rl' };
-  await createKey(owner, { ...of_key, secret_digest: secretDigest(key) });
+  const keys: string[] = [];
+  for (let n = 0; n < FLEET_ACCOUNTS; n += 1) {
+    const key = newSecret('rl');
+    const of_key = { account: `bench ${n}`, tier: 'bench', prefix: 'rl' };
+    await createKey(owner, { ...of_key, secret_digest: secretDigest(key) });
+    keys.push(key);
+  }
   const web = () =>
     webProcess(t, server, {
       RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64'),
@@ -53,11 +60,12 @@ export async function startFleet(
   let turn = 0;
   return {
     owner,
-    async hello() {
+    async hello(accounts = 1) {
       turn = (turn + 1) % ports.length;
       const mine = idle[turn]!;
       const client = mine.pop() ?? (await leanClient(ports[turn]!));
       const code = `print("hello")\n# ${++serial}\n`;
+      const key = keys[serial % accounts]!;
       const request = postRequest(key, '/api/submit?wait=true', { language: 'python', code });
       const { status, body } = await client.ask(request);
       mine.push(client);
