@@ -19,6 +19,7 @@ enum {
   MESSAGE_ESTIMATE = 'E', /* launcher to slot: estimate the inherited memory; slot: done */
   MESSAGE_IDLE = 'I',  /* slot: can take the next run */
   MESSAGE_FORK = 'F',  /* slot to zygote: fork a child ahead of time; zygote: that child is reaped */
+  MESSAGE_DROP = 'X',  /* slot to the child of a zygote: there is no run for it. The zygote reads it if the child has died */
 };
 
 enum { MESSAGE_DESCRIPTORS = 4 + MAX_LOADS }; /* at most, with one message */

@@ -184,15 +184,22 @@ static void retire_old(void) {
     if (left_ms(&parked[i]) == 0) retire_served(&parked[i]);
 }
 
+/* One without a child sends nothing, unless it died. Then it is retired. */
+static bool is_alive(struct zygote *zygote) {
+  struct pollfd orders = {.fd = zygote->orders, .events = POLLIN};
+  if (poll(&orders, 1, 0) != 0) retire(zygote);
+  return zygote->pid;
+}
+
 static struct zygote *parked_for(const char *account) {
   for (unsigned i = 0; i < PARKED_MOST; i++)
-    if (parked[i].pid && !strcmp(parked[i].account, account)) return &parked[i];
+    if (parked[i].pid && !strcmp(parked[i].account, account)) return is_alive(&parked[i]) ? &parked[i] : NULL;
   return NULL;
 }
 
 /* The box goes. Its zygote then says that it has reaped it. */
 static void give_up_box(struct zygote *zygote) {
-  if (zygote->forked && (send_message(zygote->orders, MESSAGE_FORK, NULL, 0) || !await_message(zygote, MESSAGE_FORK, START_MS))) {
+  if (zygote->forked && (send_message(zygote->orders, MESSAGE_DROP, NULL, 0) || !await_message(zygote, MESSAGE_FORK, START_MS))) {
     retire(zygote);
     return;
   }
@@ -236,9 +243,9 @@ static void change_to(struct zygote *its) {
 struct zygote *zygotes_choose(const struct request *request) {
   if (!is_warm_kind(request)) return NULL;
   retire_old();
-  /* A zygote sends nothing before its child has orders. If it did, the child died of something else. */
-  struct pollfd orders = {.fd = current.orders, .events = POLLIN};
-  if (current.forked && poll(&orders, 1, 0) != 0) retire(&current);
+  /* Nor does it before its child has orders. If it did, the child died of something else. */
+  if (current.ready) is_alive(&current);
+  if (spare.ready) is_alive(&spare);
   changed = false;
   if (!current.pid || strcmp(current.account, request->zygote)) {
     struct zygote *its = parked_for(request->zygote);
@@ -356,7 +363,7 @@ void zygotes_stop_start(bool stop) {
 /* A zygote that reached its number of runs was worth its start, so the next one is started at once. */
 void zygotes_renew(void) {
   if (current.runs >= RUNS_MOST) {
-    retire(&current);
+    retire_served(&current);
     replace();
     misses = misses_most;
   }

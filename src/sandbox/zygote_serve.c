@@ -68,7 +68,8 @@ void zygote_serve(const struct fork_hooks *hooks) {
   if (prctl(PR_GET_TID_ADDRESS, &box.thread_id)) box.thread_id = NULL;
   seccomp_build(false);
   must(send_message(orders, MESSAGE_READY, NULL, 0), "report that the zygote is ready");
-  while (receive_message(orders, &message, unwanted, &count, true) == 1 && message == MESSAGE_FORK) {
+  while (receive_message(orders, &message, unwanted, &count, true) == 1 && (message == MESSAGE_FORK || message == MESSAGE_DROP)) {
+    if (message == MESSAGE_DROP) continue;
     pid_t init = fork_ahead(hooks);
     if (init == 0) return;
     reap(init);

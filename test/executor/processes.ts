@@ -16,8 +16,9 @@ export const pids = () =>
     .map(Number);
 export const commandOf = (pid: number) => read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim();
 export const running = (command: string) => pids().filter((pid) => commandOf(pid) === command);
-export const isAlive = (pid: number) =>
-  !/^(|Z)$/.test(read(`/proc/${pid}/stat`).split(') ')[1]?.[0] ?? '');
+/** `T`: it is stopped. Empty: there is no such process. */
+export const stateOf = (pid: number) => read(`/proc/${pid}/stat`).split(') ')[1]?.[0] ?? '';
+export const isAlive = (pid: number) => !['', 'Z'].includes(stateOf(pid));
 
 /** The signals that wait for the process, a bit for each. */
 export const pendingOf = (pid: number) =>

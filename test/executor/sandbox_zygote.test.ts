@@ -287,6 +287,50 @@ for n in range(1, 200):
   t.equal(seeds[0], seeds[1], 'it lives on');
 });
 
+/** How many children it may have, and whether it was forked. */
+const COUNT_CHILDREN = `
+import os, sys, time
+n = 0
+try:
+  while n < 50:
+    if os.fork() == 0: time.sleep(100)
+    n += 1
+except OSError: pass
+print(n, "decimal" in sys.modules)
+sys.stdout.flush(); os.kill(-1, 9)`;
+
+t.test('a box that dies while it is given up leaves no other behind', async (t) => {
+  const other = await withSandbox({ slots: 1, stream_slots: 0 });
+  t.teardown(other.close);
+  const slot = () => childrenOf(other.sandbox.isolation.pid)[0] ?? 0;
+  const first = slot();
+  /** The zygote that has a box, and the program's process that waits there. */
+  const waiting = () =>
+    childrenOf(slot())
+      .flatMap((zygote) => childrenOf(zygote).map((init) => ({ zygote, init })))
+      .flatMap(({ zygote, init }) => childrenOf(init).map((program) => ({ zygote, program })))[0];
+  const count = async (account: string) =>
+    said(await other.sandbox.run(forked(COUNT_CHILDREN, { limits: { processes: 8 } }, account)));
+  for (let tries = 0; tries < 3; tries++) {
+    for (const account of ['one', 'two', 'one']) t.ok(await warm(other.sandbox, account));
+    t.ok(await within(60_000, () => waiting() !== undefined));
+    const { zygote, program } = waiting()!;
+    // The zygote learns only later that its box is dead. It must not take the word that was for the box as one for itself.
+    process.kill(zygote, 'SIGSTOP');
+    process.kill(program, 'SIGKILL');
+    await sleep(50);
+    const counted = count('two');
+    await sleep(200);
+    process.kill(zygote, 'SIGCONT');
+    t.equal(await counted, '7 True');
+    for (const account of ['one', 'two']) {
+      t.ok(await warm(other.sandbox, account));
+      t.equal(await count(account), '7 True');
+    }
+  }
+  t.equal(slot(), first, 'the slot lives on');
+});
+
 t.test(
   'more accounts than interpreters are served, too, and do not end those of others',
   async (t) => {
