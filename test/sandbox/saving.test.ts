@@ -13,6 +13,7 @@ import {
   isAlive,
   killSlots,
   pendingOf,
+  stateOf,
   within,
 } from '../executor/processes.ts';
 import { ISOLATION } from './isolation.ts';
@@ -38,14 +39,20 @@ async function stoppedSave(t: Test) {
         run.is_over = true;
       });
     const saver = await caught(run, () => childrenOf(pid).find((child) => !slots.has(child)));
-    if (saver !== null && (await stored()).some((name) => name.startsWith('.new-')))
-      return { sandbox, ended, cancel, saver, slots, stored };
-    if (saver !== null) process.kill(saver, 'SIGCONT');
+    // A process that was about to end has ended although it was stopped.
+    if (saver !== null && (await isStopped(saver))) {
+      if ((await stored()).some((name) => name.startsWith('.new-')))
+        return { sandbox, ended, cancel, saver, slots, stored };
+      process.kill(saver, 'SIGCONT');
+    }
     await ended;
     await rm(join(store, 'kept'), { recursive: true, force: true });
   }
   throw new Error('no save was slow enough to be stopped');
 }
+
+const isStopped = (pid: number) =>
+  within(60_000, () => !isAlive(pid) || stateOf(pid) === 'T').then(() => stateOf(pid) === 'T');
 
 async function caught(
   run: { is_over: boolean },
