@@ -84,9 +84,17 @@ t.test('it does not wait for what waiting does not help', async (t) => {
     ['53100', 'could not extend file: No space left on device'],
   ] as const) {
     const later = await refusing(t, code, message);
-    const { stderr } = await runledger(['migrate', '--wait', '2s'], later);
-    t.match(stderr, 'waiting');
-    t.match(stderr, message);
+    const child = spawn(process.execPath, [CLI, 'migrate', '--wait', 'forever'], {
+      env: { PATH: process.env['PATH'], ...later },
+    });
+    t.teardown(() => child.kill('SIGKILL'));
+    const first = await Promise.race([
+      once(createInterface({ input: child.stderr }), 'line').then(([line]) => String(line)),
+      once(child, 'close').then(() => 'it ended'),
+    ]);
+    t.match(first, /^waiting for the database: /);
+    t.match(first, message);
+    child.kill('SIGKILL');
   }
 });
 
