@@ -1,6 +1,6 @@
 /**
- * What does a long history cost, and what do more processes and more accounts cost? Services run beside each other, each with a PostgreSQL of its
- * own, and are asked in turn, so that both see the same machine. Each answer is checked. BENCH_SUBMISSIONS: the longest history.
+ * What do a long history, more processes and more accounts cost? Services run beside each other, each with a PostgreSQL of its
+ * own, and are asked in turn, so that all see the same machine. Each answer is checked. BENCH_SUBMISSIONS: the longest history.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { rebuild } from '../src/store/rebuild.ts';

@@ -12,11 +12,11 @@ type Test = { teardown(work: () => unknown): void };
 
 export type BenchFleet = {
   readonly owner: Db;
-  /** Waits for the result, from one web process after the other. The answer is checked. So many accounts take turns. */
+  /** Waits for the result, from one web process after the other. The answer is checked. `accounts`: how many take turns. */
   hello(accounts?: number): Promise<{ wall_time: number }>;
 };
 
-/** That a fleet has. */
+/** How many accounts a fleet has. */
 export const FLEET_ACCOUNTS = 5;
 
 let serial = 0;

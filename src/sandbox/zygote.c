@@ -52,7 +52,7 @@ enum {
   SECONDS_MOST = 30,
   START_MS = 10000, /* an interpreter that takes longer is given up */
   PARKED_MOST = 4, /* 8 MiB each */
-  RESTS_S = 2, /* one that has not served for so long makes place for another account's */
+  RESTS_S = 2, /* one that has not served for so long makes room for another account's */
   MISSES_MOST = 4, /* plain runs before the slot waits for a start */
   RECIPE_BYTES = 4096,
   PAUSE_MS = 3, /* idle time before a start */
@@ -184,7 +184,7 @@ static void retire_old(void) {
     if (left_ms(&parked[i]) == 0) retire_served(&parked[i]);
 }
 
-/* One without a child sends nothing, unless it died. Then it is retired. */
+/* A ready zygote that runs nothing sends nothing. If it did, or if it died, it is retired. */
 static bool is_alive(struct zygote *zygote) {
   struct pollfd orders = {.fd = zygote->orders, .events = POLLIN};
   if (poll(&orders, 1, 0) != 0) retire(zygote);
@@ -208,8 +208,8 @@ static void give_up_box(struct zygote *zygote) {
 }
 
 /*
- * For one more: empty, or of the one that rests longest. NULL: all serve. Then other accounts get plain runs. If more accounts
- * than places took turns, and each took the place of another, none would find its own.
+ * A place for one more zygote: an empty one, or that of the zygote that has rested longest. NULL: none rests, and other accounts
+ * get plain runs. If more accounts than places took turns, and each took the place of another, none would find its zygote.
  */
 static struct zygote *free_place(void) {
   struct zygote *place = &parked[0];
@@ -243,7 +243,7 @@ static void change_to(struct zygote *its) {
 struct zygote *zygotes_choose(const struct request *request) {
   if (!is_warm_kind(request)) return NULL;
   retire_old();
-  /* Nor does it before its child has orders. If it did, the child died of something else. */
+  /* Before its child has orders, a zygote sends nothing. If it did, the child died of something else. */
   if (current.ready) is_alive(&current);
   if (spare.ready) is_alive(&spare);
   changed = false;
@@ -320,7 +320,7 @@ static struct zygote *missing(void) {
   return !current.pid ? &current : current.runs && !spare.pid ? &spare : NULL;
 }
 
-/* A start has ended while the slot was at work. */
+/* Notices a start that has ended while the slot was at work. */
 static void note_ready(void) {
   struct zygote *one = starting();
   struct pollfd orders = {.fd = one ? one->orders : -1, .events = POLLIN};

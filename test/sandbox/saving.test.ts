@@ -39,7 +39,7 @@ async function stoppedSave(t: Test) {
         run.is_over = true;
       });
     const saver = await caught(run, () => childrenOf(pid).find((child) => !slots.has(child)));
-    // A process that was about to end has ended although it was stopped.
+    // SIGSTOP succeeds for a process that is about to end, too.
     if (saver !== null && (await isStopped(saver))) {
       if ((await stored()).some((name) => name.startsWith('.new-')))
         return { sandbox, ended, cancel, saver, slots, stored };
