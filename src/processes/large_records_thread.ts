@@ -40,7 +40,10 @@ async function read(asked: Extract<Asked, { row: unknown }>, until_ms: number): 
   try {
     if (asked.ask === 'record' && performance.now() > until_ms) throw tooLate();
     const row = await sockets.unlessSilent(() => withPayloads(db, asked.row));
-    if (asked.ask === 'webhook') return send({ n: asked.n, body: webhookBody(row) });
+    if (asked.ask === 'webhook') {
+      const body = webhookBody(row);
+      return send({ n: asked.n, body }, movable(body));
+    }
     const parts = recordParts(row, asked.encoding);
     const length = lengthOf(parts);
     const record = { reader: readerOf(parts), piece: new Uint8Array(asked.piece) };
@@ -58,6 +61,11 @@ function nextPiece(n: number): Replied {
   return { n, size: record ? record.reader.read(record.piece) : 0 };
 }
 
-function send(replied: Replied): void {
-  parentPort!.postMessage(replied);
+/** Memory of its own is handed over: a copy would leave it here, and all of it would stay until this thread collects. */
+function movable({ buffer, byteLength }: Uint8Array): ArrayBuffer[] {
+  return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : [];
+}
+
+function send(replied: Replied, moved: ArrayBuffer[] = []): void {
+  parentPort!.postMessage(replied, moved);
 }

@@ -55,6 +55,7 @@ type AttemptFacts = Omit<Attempt, 'outcome'> & {
   outcome: Attempt['outcome'] | 'secret_unreadable';
 };
 
+/** `body`: what a further attempt has to send, if the database does not have it. */
 type Made = { facts: AttemptFacts; body: Uint8Array | null };
 
 export function createDeliverTask(options: DeliverOptions): DeliveryTask {
@@ -107,7 +108,8 @@ async function attempt(options: DeliverOptions, id: string, consumer: string): P
         after_failures: delivery.failures,
         facts: { ...facts, consumer },
         next,
-        body,
+        // A replay in the meantime can reopen any other end. A delivery that succeeded sends nothing again.
+        body: facts.outcome === 'delivered' ? null : body,
       }),
     () => options.cut.aborted,
   );
@@ -139,7 +141,7 @@ async function make(options: DeliverOptions, delivery: OpenDelivery): Promise<Ma
     { url, headers, body, at },
     { ...options.send, signal: options.cut },
   );
-  return { facts, body };
+  return { facts, body: delivery.body === null ? body : null };
 }
 
 function bodyOf(options: DeliverOptions, record: ResultRow): Uint8Array | Promise<Uint8Array> {

@@ -41,7 +41,7 @@ export type AttemptRecord = {
   after_failures: number;
   facts: AttemptFacts;
   next: AfterAttempt;
-  /** The body that was sent; null: nothing could be signed. */
+  /** The body that was sent, to keep it for a further attempt; null: it is kept already, or none is needed or was made. */
   body: Uint8Array | null;
 };
 

@@ -238,6 +238,37 @@ t.test(
   },
 );
 
+t.test('a body goes to the database with the first attempt that fails only', async (t) => {
+  const bench = await openBench(t);
+  await bench.db.unsafe(`
+    create schema other;
+    alter function runledger.append_delivery_attempt set schema other;
+    create table other.bodies (n serial, size integer);
+    create function runledger.append_delivery_attempt(
+      id uuid, after_attempts integer, facts jsonb, next jsonb, body bytea default null
+    ) returns boolean language plpgsql security definer as $$
+    begin
+      insert into other.bodies (size) values (length(body));
+      return other.append_delivery_attempt(id, after_attempts, facts, next, body);
+    end $$;
+    grant execute on function runledger.append_delivery_attempt(uuid, integer, jsonb, jsonb, bytea) to public`);
+  await using receiver = await openReceiver(answers(500, 500, 204, 204));
+  const url = urlTo(receiver.port);
+  const part = await bench.start();
+  t.teardown(() => part.stop());
+  for (const attempts of [3, 1]) {
+    const id = await bench.ended(url);
+    await until(bench, id, ({ status }) => status === 'delivered');
+    t.match(await delivery(bench, id), { attempts });
+  }
+  const sizes = await bench.db`select size from other.bodies order by n`;
+  const first = receiver.got[0]!.body.length;
+  t.same(
+    sizes.map(({ size }) => size),
+    [first, null, null, null],
+  );
+});
+
 t.test('deliveries that hang do not delay another account at the same host', async (t) => {
   const bench = await openBench(t, { RUNLEDGER_SHUTDOWN_GRACE: '1ms' });
   await using receiver = await openReceiver((got, response) => {
