@@ -22,6 +22,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   environment: ['config'],
   log: ['pino'],
   marks: NODE_ONLY,
+  own_thread: NODE_ONLY,
   metrics: NODE_ONLY,
   db: ['postgres', 'config', 'db_arrays', 'db_errors', 'db_losses', 'db_settings', 'db_values'],
   db_arrays: NODE_ONLY,
@@ -42,7 +43,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
     'postgres',
   ],
   access: ['db', 'domain'],
-  executor: ['domain', 'judging', 'languages', 'log', 'metrics'],
+  executor: ['domain', 'judging', 'languages', 'log', 'metrics', 'own_thread'],
   webhooks: ['domain', 'log', 'metrics'],
   queue: [
     'marks',

@@ -3,25 +3,24 @@
  *
  * A comparison takes time in proportion to what it reads, and the answer of a test set may have 256 MiB: that is many
  * seconds. On the worker's own thread it would delay the heartbeats, and then the launcher would end the runs of all
- * accounts. So a large comparison has a thread of its own. There is one such thread at a time, because each reads a whole
- * answer into memory.
+ * accounts. So large comparisons have a thread of their own. It makes one at a time, because each reads a whole answer into
+ * memory. The next comparisons use it again: to start a thread takes longer than to compare a megabyte.
  */
 import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { type Compare, equalOutput } from '../judging/compare.ts';
 import type { Content } from '../judging/judging.ts';
-import type { Comparison } from './compare_thread.ts';
+import { startThread } from '../own_thread.ts';
+import type { Compared, Comparison } from './compare_thread.ts';
 import type { HeldContents } from './held_contents.ts';
 
 /** Output and answer together. Below, a comparison takes less time than the start of a thread. */
 const SMALL_BYTES = 512 * 1024;
+/** A thread that has read so much ends, because it may still have all of it in memory. */
+const READ_MOST_BYTES = 32 * 1024 * 1024;
+/** A thread that has had nothing to do for so long ends. */
+const REST_MS = 10_000;
 const THREAD = new URL('./compare_thread.ts', import.meta.url);
-
-export type Compared = {
-  equal: boolean;
-  /** without the wait for other comparisons */
-  elapsed_us: number;
-};
 
 export async function compareOutput(
   compare: Compare,
@@ -36,10 +35,13 @@ export async function compareOutput(
       'bytes' in answer
         ? answer.bytes
         : { path: await contents.pathOf(answer), sha256: answer.file.sha256 };
-    return oneAtATime(() => timed(() => inThread({ compare, output, answer: given }, signal)));
+    const comparison = { compare, output, answer: given };
+    return oneAtATime(() => inThread(comparison, output.length + size, signal));
   }
   const bytes = await contents.bytesOf(answer);
-  return timed(async () => equalOutput(compare, output, bytes));
+  const start = performance.now();
+  const equal = equalOutput(compare, output, bytes);
+  return { equal, elapsed_us: Math.round((performance.now() - start) * 1000) };
 }
 
 let last: Promise<unknown> = Promise.resolve();
@@ -50,20 +52,58 @@ function oneAtATime<T>(work: () => Promise<T>): Promise<T> {
   return result;
 }
 
-async function timed(work: () => Promise<boolean>): Promise<Compared> {
-  const start = performance.now();
-  const equal = await work();
-  return { equal, elapsed_us: Math.round((performance.now() - start) * 1000) };
+type Thread = { worker: Worker; read_bytes: number };
+
+/** It has nothing to do, until it is taken or its time is over. */
+let resting: (Thread & { timer: NodeJS.Timeout }) | null = null;
+
+async function inThread(
+  comparison: Comparison,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<Compared> {
+  signal.throwIfAborted();
+  const thread = takeResting() ?? newThread();
+  const { worker } = thread;
+  const { promise: lost, reject } = Promise.withResolvers<never>();
+  const onExit = () => reject(new Error('the thread of large comparisons ended'));
+  worker.once('exit', onExit);
+  let is_well = false;
+  try {
+    worker.postMessage(comparison);
+    // It rejects if the thread fails, and when the execution is cancelled.
+    const [compared] = await Promise.race([once(worker, 'message', { signal }), lost]);
+    is_well = true;
+    return compared as Compared;
+  } finally {
+    worker.off('exit', onExit);
+    const read_bytes = thread.read_bytes + bytes;
+    if (is_well && read_bytes < READ_MOST_BYTES) rest({ worker, read_bytes });
+    else await worker.terminate();
+  }
 }
 
-async function inThread(comparison: Comparison, signal: AbortSignal): Promise<boolean> {
-  signal.throwIfAborted();
-  const thread = new Worker(THREAD, { workerData: comparison, env: {}, execArgv: [] });
-  try {
-    // It rejects if the thread fails, and when the execution is cancelled.
-    const [equal] = await once(thread, 'message', { signal });
-    return equal as boolean;
-  } finally {
-    await thread.terminate();
-  }
+function newThread(): Thread {
+  const worker = startThread(THREAD, {});
+  // One that fails while it rests is replaced. Nobody waits for it, so its error must not end the worker.
+  worker.on('error', () => {});
+  worker.once('exit', () => {
+    if (resting?.worker === worker) takeResting();
+  });
+  return { worker, read_bytes: 0 };
+}
+
+function takeResting(): Thread | null {
+  if (resting === null) return null;
+  const { worker, read_bytes, timer } = resting;
+  resting = null;
+  clearTimeout(timer);
+  worker.ref();
+  return { worker, read_bytes };
+}
+
+function rest(thread: Thread): void {
+  thread.worker.unref();
+  const timer = setTimeout(() => void takeResting()?.worker.terminate(), REST_MS).unref();
+  resting = { ...thread, timer };
 }

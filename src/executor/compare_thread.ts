@@ -1,7 +1,7 @@
-/** The thread of compare_outputs.ts. It answers whether the output equals the answer, and ends. */
+/** The thread of compare_outputs.ts: it answers whether an output equals its answer. If it cannot, it ends with the error. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { type Compare, equalOutput } from '../judging/compare.ts';
 
 export type Comparison = {
@@ -10,10 +10,20 @@ export type Comparison = {
   answer: Uint8Array | { path: string; sha256: string };
 };
 
-const { compare, output, answer } = workerData as Comparison;
-parentPort!.postMessage(equalOutput(compare, output, bytesOf()));
+export type Compared = {
+  equal: boolean;
+  /** without the wait for other comparisons, and for the thread */
+  elapsed_us: number;
+};
 
-function bytesOf(): Uint8Array {
+parentPort!.on('message', ({ compare, output, answer }: Comparison) => {
+  const start = performance.now();
+  const equal = equalOutput(compare, output, bytesOf(answer));
+  const elapsed_us = Math.round((performance.now() - start) * 1000);
+  parentPort!.postMessage({ equal, elapsed_us } satisfies Compared);
+});
+
+function bytesOf(answer: Comparison['answer']): Uint8Array {
   if (answer instanceof Uint8Array) return answer;
   const bytes = readFileSync(answer.path);
   if (createHash('sha256').update(bytes).digest('hex') === answer.sha256) return bytes;

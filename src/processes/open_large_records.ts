@@ -1,6 +1,6 @@
 /** Large records with their thread. */
-import { Worker } from 'node:worker_threads';
 import { type Config, databaseUrl } from '../config.ts';
+import { startThread } from '../own_thread.ts';
 import { createLargeRecords, type LargeRecords, type ThreadData } from '../store/large_records.ts';
 
 const THREAD = new URL('./large_records_thread.ts', import.meta.url);
@@ -13,13 +13,10 @@ export function openLargeRecords(
     url: databaseUrl(config, 'web'),
     config: { database_tls, database_ca_file, database_pooled },
   };
-  return createLargeRecords(
-    () =>
-      new Worker(THREAD, {
-        workerData,
-        env: {},
-        execArgv: [],
-        resourceLimits: { maxYoungGenerationSizeMb: 4 },
-      }),
+  return createLargeRecords(() =>
+    startThread(THREAD, {
+      workerData,
+      resourceLimits: { maxYoungGenerationSizeMb: 4 },
+    }),
   );
 }

@@ -33,16 +33,7 @@ const compared = (compare: Compare, output: Uint8Array, answer: Uint8Array, sign
 };
 const NEVER = new AbortController().signal;
 
-t.test('large and small comparisons come to the same', async (t) => {
-  for (const size of [10, 300_000]) {
-    const output = Buffer.alloc(2 * size, '9 ');
-    const answer = Buffer.alloc(4 * size, '9.0 ');
-    t.match(await compared(NUMBERS, output, answer), { equal: true });
-    t.match(await compared('lines', output, answer), { equal: false });
-    t.match(await compared('exact', output, output), { equal: true });
-  }
-});
-
+// The first test, because here no thread rests that it could use.
 t.test('a large comparison leaves the worker free: it can be cancelled', async (t) => {
   const gone = new AbortController();
   // The event of the thread comes to this one before its answer.
@@ -55,6 +46,36 @@ t.test('a large comparison leaves the worker free: it can be cancelled', async (
   const waiting = cut.catch(() => {}).then(() => compared(NUMBERS, OUTPUT, ANSWER));
   await t.rejects(cut, { name: 'AbortError' });
   t.match(await waiting, { equal: true }, 'and the next one is made');
+});
+
+t.test('large and small comparisons come to the same', async (t) => {
+  for (const size of [10, 300_000]) {
+    const output = Buffer.alloc(2 * size, '9 ');
+    const answer = Buffer.alloc(4 * size, '9.0 ');
+    t.match(await compared(NUMBERS, output, answer), { equal: true });
+    t.match(await compared('lines', output, answer), { equal: false });
+    t.match(await compared('exact', output, output), { equal: true });
+  }
+});
+
+t.test('a thread makes one comparison after the other, until it has read much', async (t) => {
+  const threads: Worker[] = [];
+  const onThread = (message: unknown) => void threads.push((message as { worker: Worker }).worker);
+  subscribe('worker_threads', onThread);
+  t.teardown(() => unsubscribe('worker_threads', onThread));
+  const much = Buffer.alloc(17 << 20, '9 ');
+  // It ends the thread of the test before.
+  t.match(await compared('exact', much, much), { equal: true });
+  t.match(await compared('exact', OUTPUT, OUTPUT), { equal: true });
+  t.match(await compared('exact', OUTPUT, ANSWER), { equal: false });
+  t.equal(threads.length, 1, 'the two had one thread');
+  t.match(await compared('exact', much, much), { equal: true });
+  t.equal(threads.length, 1, 'and so had one that read much');
+  t.match(await compared('exact', OUTPUT, OUTPUT), { equal: true });
+  t.equal(threads.length, 2, 'whose memory was given back');
+  await threads[1]!.terminate();
+  t.match(await compared('exact', OUTPUT, OUTPUT), { equal: true });
+  t.equal(threads.length, 3, 'one that ended while it rested is replaced');
 });
 
 t.test(

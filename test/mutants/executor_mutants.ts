@@ -168,9 +168,11 @@ export const executorMutants: readonly Mutant[] = [
     ['a large comparison has its own thread', 'output.length + size > SMALL_BYTES', 'size < 0'],
     [
       'it ends with its execution',
-      "await once(thread, 'message', { signal })",
-      "await once(thread, 'message')",
+      "once(worker, 'message', { signal })",
+      "once(worker, 'message')",
     ],
+    ['its memory is given back', 'is_well && read_bytes < READ_MOST_BYTES', 'is_well'],
+    ['the next one uses the same thread', 'is_well && read_bytes <', 'false && read_bytes <'],
   ),
   ...inFile(
     'src/executor/test_run.ts',
