@@ -15,9 +15,10 @@ as $$
   where d.id = delivery_due.id and d.status = 'waiting'
 $$;
 
--- Everything that an attempt needs. body is the one that an earlier attempt stored. Of the outputs only as much as a body
--- can hold: payload.ts cuts at 64 KiB of UTF-8, and the few bytes beyond show it that something was cut. large: the size of
--- what judging left, where it is too much to come with the row (record_slices).
+-- Everything that an attempt needs. body is the one that an earlier attempt stored: then there are no outputs, and the record
+-- is a summary. Of the outputs only as much as a body can hold: payload.ts cuts at 64 KiB of UTF-8, and the few bytes beyond
+-- show it that something was cut. large: the size of what judging left, where it is too much to come with the row
+-- (record_slices).
 create or replace function runledger.delivery_open(id uuid, most integer default 2147483647)
 returns table (
   url text, attempts integer, failures integer, traceparent text,
@@ -29,15 +30,17 @@ as $$
   select due.url, d.attempts, d.failures,
     (select e.facts ->> 'traceparent' from log e where e.stream = d.id and e.version = 1),
     w.encryption_key_id, w.nonce, w.ciphertext,
-    (select p.bytes from payloads p where p.stream = d.id and p.kind = 'webhook_body'),
-    to_jsonb(s),
-    (select substr(p.bytes, 1, 65540) from payloads p where p.stream = d.id and p.kind = 'stdout'),
-    (select substr(p.bytes, 1, 65540) from payloads p where p.stream = d.id and p.kind = 'stderr'),
-    case when l.size is null and s.judged then judged_parts(s.id) end, l.size
+    kept.body, case when kept.body is null then to_jsonb(s) else summary_of(s) end,
+    (select substr(p.bytes, 1, 65540) from payloads p where kept.body is null and p.stream = d.id and p.kind = 'stdout'),
+    (select substr(p.bytes, 1, 65540) from payloads p where kept.body is null and p.stream = d.id and p.kind = 'stderr'),
+    case when l.size is null and is_read then judged_parts(s.id) end, l.size
   from delivery_due(delivery_open.id) due
   join deliveries d on d.id = delivery_open.id and due.is_due
   join submissions s on s.id = d.id
-  cross join lateral (select large_size(null, null, case when s.judged then judged_size(s.id) end, most) as size offset 0) l
+  cross join lateral (
+    select (select p.bytes from payloads p where p.stream = d.id and p.kind = 'webhook_body') as body offset 0) kept
+  cross join lateral (select kept.body is null and s.judged as is_read) judged
+  cross join lateral (select large_size(null, null, case when is_read then judged_size(s.id) end, most) as size offset 0) l
   left join webhook_secrets w on w.submission_id = d.id
 $$;
 

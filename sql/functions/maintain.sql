@@ -43,7 +43,8 @@ begin
   select array_agg(j.id) into jobs from graphile_worker._private_jobs j
   where j.id = any (jobs) and (j.payload ->> 'id')::uuid = any (old) and j.locked_at is null;
   perform graphile_worker.complete_jobs(lock_jobs(jobs));
-  perform pg_notify('runledger_done', array_to_string(old[:200], ','));
+  -- A notification has room for some 200 ids.
+  perform pg_notify('runledger_done', array_to_string(old[n:n + 199], ',')) from generate_series(1, cardinality(old), 200) n;
   return cardinality(old);
 end
 $$;

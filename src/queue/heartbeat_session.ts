@@ -39,14 +39,16 @@ export function openHeartbeatSession(options: {
       const timer = setTimeout(() => {
         reject(Object.assign(new Error('the database did not answer'), { code: 'ETIMEDOUT' }));
       }, ANSWER_TIMEOUT_MS);
-      const answer = statement(connection);
+      const mine = connection;
+      const answer = statement(mine);
       answer.catch(() => {});
       try {
         return await Promise.race([answer, late]);
       } catch (error) {
         if ((error as { code?: string }).code === 'ETIMEDOUT') {
-          void connection.end({ timeout: 0 }).catch(() => {});
-          connection = open();
+          void mine.end({ timeout: 0 }).catch(() => {});
+          // Another statement on it may have been late first, and replaced it.
+          if (mine === connection) connection = open();
         }
         throw error;
       } finally {

@@ -31,6 +31,7 @@ export type OpenDelivery = {
   traceparent: string | null;
   /** The body of an earlier attempt, which has to be sent again; null: there is none. */
   body: Uint8Array | null;
+  /** Where there is a body: without what only a body needs. */
   record: ResultRow;
 };
 

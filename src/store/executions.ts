@@ -147,7 +147,10 @@ export async function cancelledOf(db: Db, submission_ids: readonly string[]): Pr
 
 function bytesOf({ outcome }: CompleteCommand): number {
   const { stdout, stderr, judged } = outcome;
-  const of_tests = judged?.tests?.reduce((sum, t) => sum + t.stdout.length + t.stderr.length, 0);
+  const of_tests = judged?.tests?.reduce((sum, test) => {
+    const texts = (test.message?.length ?? 0) + (test.team_message?.length ?? 0);
+    return sum + test.stdout.length + test.stderr.length + texts;
+  }, 0);
   const of_files = judged?.files?.reduce((sum, { bytes }) => sum + bytes.length, 0);
   const of_transcript = judged?.transcript?.length;
   return stdout.length + stderr.length + (of_tests ?? 0) + (of_files ?? 0) + (of_transcript ?? 0);

@@ -225,6 +225,10 @@ t.test(
       next,
       body,
     });
+    const again = await deliveries.open(id);
+    t.same(again?.body, body);
+    t.match(again?.record, { id, status: 'completed' });
+    t.equal(again?.record.stdout?.length, 0, 'what only a new body needs is not read');
     const part = await bench.start();
     for (const got of await receiver.received(3)) t.same(got.body, body);
     await part.stop();
