@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { givePrepared, storeIn, takePreparedInto } from '../support/prepared.ts';
 import { CLI, runledger } from './command_line.ts';
 
 const DIED = /^(web|worker) (was ended by|ended with)/;
@@ -18,6 +19,7 @@ export async function judgingService(
 ): Promise<NodeJS.ProcessEnv> {
   const folder = await mkdtemp(join(tmpdir(), 'runledger-judging-'));
   const state_dir = join(folder, 'state');
+  await takePreparedInto(state_dir);
   const child = spawn('setpriv', ['--pdeathsig=KILL', process.execPath, CLI, 'serve'], {
     env: {
       PATH: process.env['PATH'],
@@ -37,6 +39,7 @@ export async function judgingService(
   t.teardown(async () => {
     child.kill('SIGTERM');
     await gone;
+    await givePrepared(storeIn(state_dir));
     await rm(folder, { recursive: true, force: true });
     if (said.some((line) => DIED.test(line))) throw new Error(said.slice(-50).join('\n'));
   });

@@ -20,8 +20,8 @@ import type {
   ResidentReply,
 } from '../../src/languages/common/language.ts';
 import { until } from '../support/eventually.ts';
+import { childrenOf } from '../support/processes.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
-import { childrenOf } from './processes.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'runledger-compile-'));
 t.teardown(() => rm(folder, { recursive: true, force: true }));

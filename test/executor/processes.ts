@@ -1,6 +1,7 @@
 /** What runs on this machine, as the tests of the launcher need to see it. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { childrenOf } from '../support/processes.ts';
 
 const read = (path: string) => {
   try {
@@ -23,10 +24,6 @@ export const isAlive = (pid: number) => !['', 'Z'].includes(stateOf(pid));
 /** The signals that wait for the process, a bit for each. */
 export const pendingOf = (pid: number) =>
   BigInt(`0x${/^ShdPnd:\t(\w+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? '0'}`);
-
-export function childrenOf(pid: number): number[] {
-  return read(`/proc/${pid}/task/${pid}/children`).trim().split(' ').filter(Boolean).map(Number);
-}
 
 /** Polls, because no event reports the end of another process's child; false: not within `ms`. */
 export async function within(ms: number, holds: () => boolean): Promise<boolean> {

@@ -4,8 +4,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Isolation, Sandbox } from '../../src/executor/sandbox.ts';
+import { childrenOf } from '../support/processes.ts';
 import { LAUNCHER, shell, withSandbox } from './box.ts';
-import { childrenOf } from './processes.ts';
 
 /** The folder of a process's group in the hierarchy that has the cpu controller; null: there is none. */
 function groupOf(pid: number): string | null {

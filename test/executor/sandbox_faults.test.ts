@@ -10,8 +10,9 @@ import t from 'tap';
 import { type Sandbox, SandboxFault } from '../../src/executor/sandbox.ts';
 import { createLog } from '../../src/log.ts';
 import { openNeighbours } from '../../src/queue/neighbours.ts';
+import { childrenOf } from '../support/processes.ts';
 import { LAUNCHER, shell, withSandbox } from './box.ts';
-import { childrenOf, isAlive, running, within } from './processes.ts';
+import { isAlive, running, within } from './processes.ts';
 
 /** A launcher that takes longer to come is not waited for. */
 const GONE_MS = 3_000;

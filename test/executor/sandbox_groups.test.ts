@@ -6,8 +6,9 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import t from 'tap';
+import { childrenOf } from '../support/processes.ts';
 import { LAUNCHER, MiB, said, shell, withSandbox } from './box.ts';
-import { childrenOf, running, within } from './processes.ts';
+import { running, within } from './processes.ts';
 
 const PYTHON = '/usr/bin/python3';
 /** Those of v1 that a launcher uses; the first limits processes. */

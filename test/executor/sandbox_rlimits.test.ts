@@ -5,10 +5,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { childrenOf } from '../support/processes.ts';
 import { FILTER_OF_LANDLOCK } from '../support/without_landlock.ts';
 import { LAUNCHER, MiB, python, request, said, shell, text, withSandbox } from './box.ts';
 import { saysWhyItCannotRun } from './no_program.ts';
-import { childrenOf, isAlive, killSlots, running, within } from './processes.ts';
+import { isAlive, killSlots, running, within } from './processes.ts';
 
 const isRoot = process.getuid!() === 0;
 const not_root = !isRoot && 'only root can take Landlock away from the launcher';

@@ -6,8 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { type RunReport, type Sandbox, SandboxFault } from '../../src/executor/sandbox.ts';
 import { BASE_ENVIRONMENT } from '../../src/languages/common/box.ts';
+import { childrenOf } from '../support/processes.ts';
 import { LAUNCHER, MiB, python, said, shell, text, withSandbox } from './box.ts';
-import { childrenOf, commandOf, pids, running, within } from './processes.ts';
+import { commandOf, pids, running, within } from './processes.ts';
 
 const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0 });
 t.teardown(close);

@@ -18,7 +18,7 @@ import { wire } from './support/call.ts';
 import { HELLO, startService } from './support/service.ts';
 
 /** Requests that wait at the same time. */
-const WAITING = 300;
+const WAITING = 150;
 /** Beyond what comes with a row (large_size in SQL). */
 const LARGE = 40_000;
 

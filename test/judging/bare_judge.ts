@@ -20,7 +20,10 @@ import type { JudgedSubmission } from '../../src/judging/packages/submission_che
 import { scoreOf } from '../../src/judging/score.ts';
 import { needs } from '../../src/judging/stopping.ts';
 import type { Group, SetTest } from '../../src/judging/test_set.ts';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
 
+/** Not the first one in PATH: that can be a script, which takes longer to start than most of these programs run. */
+const PYTHON = (await findToolchains()).toolchains.get('python')?.at ?? 'python3';
 /** With these a short run takes half of the CPU time. */
 const SHORT_JVM = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
 
@@ -85,7 +88,7 @@ export class BareJudge {
       files.map(({ path }) => path).filter((path) => endings.includes(extname(path)));
     const build = (command: string, ...args: string[]) =>
       promisify(execFile)(command, args, { cwd: folder });
-    if (language === 'python') return ['python3', join(folder, source)];
+    if (language === 'python') return [PYTHON, join(folder, source)];
     if (language === 'java') {
       await build('javac', ...SHORT_JVM.map((flag) => `-J${flag}`), ...sources('.java'));
       return ['java', ...SHORT_JVM, '-cp', folder, basename(source, '.java')];

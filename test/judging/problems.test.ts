@@ -17,7 +17,7 @@ import { BareJudge } from './bare_judge.ts';
 import { Keeper, temporaryFolder } from './packages.ts';
 import { PROBLEMS, type Problem, problemFolder } from './problems.ts';
 
-/** By problem, path and program. A submission that was not moved is judged once: that takes the most time here by far. */
+/** By problem and program. Each is judged once: that takes the most time here by far. One that is to be late gets more time. */
 const judged = new Map<string, JudgedSubmission>();
 
 async function differences(t: Test, folder: string, { name, named = {} }: Problem) {
@@ -28,7 +28,8 @@ async function differences(t: Test, folder: string, { name, named = {} }: Proble
   t.teardown(() => judge.close());
   const found = new Map<string, string[]>();
   for (const submission of read.submissions) {
-    const key = JSON.stringify([name, submission.path, submission.program]);
+    const is_late = submission.path.startsWith('time_limit_exceeded/');
+    const key = JSON.stringify([name, is_late, submission.program]);
     const got = judged.get(key) ?? (await judge.judge(submission));
     judged.set(key, got);
     found.set(submission.path, checkSubmission(submission, got, read).differences);

@@ -9,6 +9,7 @@ import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
 import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
+import { takePrepared } from '../support/prepared.ts';
 import type { Host } from './case.ts';
 import type { CompileCase, CompileSide } from './compile_case.ts';
 import { openHost } from './host.ts';
@@ -39,6 +40,7 @@ export async function openCompileBench(without: readonly string[] = []): Promise
     max_bytes: without.includes('compile_cache') ? 0 : 2 ** 30,
     max_entries: 10_000,
   });
+  await takePrepared(cache.artefacts_folder);
   const { host, close } = await openHost();
   const sandbox = await openSandbox({
     launcher: LAUNCHER,

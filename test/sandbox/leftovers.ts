@@ -3,7 +3,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Isolation } from '../../src/executor/sandbox.ts';
-import { childrenOf, pids } from '../executor/processes.ts';
+import { pids } from '../executor/processes.ts';
+import { childrenOf } from '../support/processes.ts';
 
 export type Leftovers = {
   /** descendants of the launcher, and processes of a box's user */

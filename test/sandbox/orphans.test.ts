@@ -1,8 +1,8 @@
 /** A slot can die while it forks a program. Without namespaces, the program has to notice this itself, and end. */
 import t from 'tap';
 import { request, said, shell, withSandbox } from '../executor/box.ts';
-import { childrenOf } from '../executor/processes.ts';
 import { eventually } from '../support/eventually.ts';
+import { childrenOf } from '../support/processes.ts';
 
 t.test('a program that outlives its slot by a moment does not spoil the next run', async (t) => {
   const { sandbox, close } = await withSandbox({ isolation: 'rlimits', slots: 1 });

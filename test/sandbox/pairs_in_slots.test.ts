@@ -2,7 +2,8 @@
 import { readdirSync } from 'node:fs';
 import t from 'tap';
 import { said, shell, withSandbox } from '../executor/box.ts';
-import { childrenOf, within } from '../executor/processes.ts';
+import { within } from '../executor/processes.ts';
+import { childrenOf } from '../support/processes.ts';
 import { ISOLATION } from './isolation.ts';
 import { GUESSED, GUESSER, LONG, READER, side } from './pair_programs.ts';
 

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { RunReport } from '../../src/executor/sandbox.ts';
 import { MiB, python, ROOT, request, said, shell, text, withSandbox } from '../executor/box.ts';
-import { childrenOf, commandOf, isAlive, within } from '../executor/processes.ts';
+import { commandOf, isAlive, within } from '../executor/processes.ts';
+import { childrenOf } from '../support/processes.ts';
 import { ISOLATION } from './isolation.ts';
 
 /** For what must come. Only a test that fails waits so long. */

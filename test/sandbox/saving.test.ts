@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { LAUNCHER, said, shell, withSandbox } from '../executor/box.ts';
 import {
-  childrenOf,
   commandOf,
   isAlive,
   killSlots,
@@ -16,6 +15,7 @@ import {
   stateOf,
   within,
 } from '../executor/processes.ts';
+import { childrenOf } from '../support/processes.ts';
 import { ISOLATION } from './isolation.ts';
 
 const MiB = 1024 * 1024;

@@ -1,5 +1,6 @@
 /** What is done to the service: one harm after the other, drawn from a seed. Each undoes itself. */
 import { setTimeout as wait } from 'node:timers/promises';
+import { childrenOf } from '../support/processes.ts';
 import type { Dice } from './dice.ts';
 import type { Service } from './service.ts';
 
@@ -104,7 +105,7 @@ export const HARMS: readonly Harm[] = [
     async run({ database }, dice) {
       const pid = database.pid();
       // With its children, which serve without the postmaster.
-      const all = await children(pid);
+      const all = childrenOf(pid);
       for (const one of [pid, ...all]) tell(one, 'SIGSTOP');
       await wait(dice.whole(500, 4000));
       for (const one of [...all, pid]) tell(one, 'SIGCONT');
@@ -114,7 +115,7 @@ export const HARMS: readonly Harm[] = [
     name: 'a backend of the database killed',
     weight: 1,
     async run({ database }, dice) {
-      const all = await children(database.pid());
+      const all = childrenOf(database.pid());
       if (all.length > 0) tell(dice.pick(all), 'SIGKILL');
     },
   },
@@ -151,10 +152,4 @@ function tell(pid: number, signal: NodeJS.Signals): void {
   } catch {
     // It has ended by now.
   }
-}
-
-async function children(pid: number): Promise<number[]> {
-  const { readFile } = await import('node:fs/promises');
-  const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
-  return text.trim().split(' ').filter(Boolean).map(Number);
 }

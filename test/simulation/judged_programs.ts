@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { archiveOf } from '../judging/packages.ts';
-import { descendants } from '../support/processes.ts';
+import { childrenOf } from '../support/processes.ts';
 
 export const TESTS = 50;
 
@@ -119,11 +119,11 @@ ${STOPPING}int main(int argc, char **argv) {
 
 /** The processes below a launcher that are a run of this test, or a compiler of this name. */
 export function processesOf(launcher: number | null, pattern: RegExp): number[] {
-  if (launcher === null) return [];
-  return descendants(launcher)
-    .map(({ pid }) => pid)
-    .filter((pid) => pattern.test(commandLine(pid)));
+  return launcher === null ? [] : below(launcher).filter((pid) => pattern.test(commandLine(pid)));
 }
+
+const below = (pid: number): number[] =>
+  childrenOf(pid).flatMap((child) => [child, ...below(child)]);
 
 export const runOf = ({ who, test }: Stop) => new RegExp(`\\0${who}-${nameOf(test)}\\0`);
 export const COMPILERS = { program: /(^|\/)cc1\0/, checker: /(^|\/)cc1plus\0/ };

@@ -5,7 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -19,6 +19,8 @@ import {
   urlFrom,
 } from '../queue/network.ts';
 import { type OwnServer, ownServer } from '../support/database.ts';
+import { takePreparedInto } from '../support/prepared.ts';
+import { childrenOf, processOf } from '../support/processes.ts';
 import { spawnBound } from '../support/spawn_bound.ts';
 
 type Test = { teardown(work: () => unknown): void };
@@ -123,6 +125,7 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
     const machine = network?.machine() ?? null;
     const url = database.urls.worker;
     const state = join(folder, `state${n}`);
+    await takePreparedInto(state);
     const log = join(folder, `worker${n}.log`);
     const worker = await startMember(folder, {
       name: `worker${n}`,
@@ -215,18 +218,8 @@ async function startMember(folder: string, options: MemberOptions): Promise<Memb
 }
 
 function childNamed(parent: number | null, name: string): number | null {
-  if (parent === null) return null;
-  for (const entry of readdirSync('/proc')) {
-    if (!/^\d+$/.test(entry)) continue;
-    try {
-      const stat = readFileSync(`/proc/${entry}/stat`, 'utf8');
-      const [, comm = '', rest = ''] = /^\d+ \((.*)\) (.*)$/s.exec(stat) ?? [];
-      if (comm === name && Number(rest.split(' ')[1]) === parent) return Number(entry);
-    } catch {
-      // It has ended by now.
-    }
-  }
-  return null;
+  const is = (pid: number) => processOf(pid)?.name === name;
+  return parent === null ? null : (childrenOf(parent).find(is) ?? null);
 }
 
 function freePort(): Promise<number> {

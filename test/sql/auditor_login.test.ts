@@ -264,7 +264,10 @@ t.test('NOTIFY cannot be forbidden, and nothing believes it', async (t) => {
   const consumer = randomUUID();
   const { worker: url } = w.database.urls;
   const workerData = { url, consumer, languages: ['python'], lock_key: 4711 };
-  const heart = new Worker(new URL('../http/support/heart.ts', import.meta.url), { workerData });
+  const heart = new Worker(new URL('../http/support/heart.ts', import.meta.url), {
+    workerData,
+    execArgv: [],
+  });
   t.teardown(() => heart.terminate());
   await once(heart, 'message');
   const executions = createExecutions(w.worker, w.worker, consumer);

@@ -61,7 +61,7 @@ async function heldBy(work: () => Promise<unknown>): Promise<number> {
   // A collection frees the memory of buffers in the background.
   const held = async () => {
     collect();
-    await wait(20);
+    await wait(100);
     return process.memoryUsage().arrayBuffers;
   };
   const before = await held();

@@ -116,7 +116,10 @@ t.test(
       ...{ url: { ...at(urls.worker), pooled: true }, consumer },
       ...{ languages: ['python'], lock_key: 4711 },
     };
-    const heart = new Worker(new URL('../http/support/heart.ts', import.meta.url), { workerData });
+    const heart = new Worker(new URL('../http/support/heart.ts', import.meta.url), {
+      workerData,
+      execArgv: [],
+    });
     t.teardown(() => heart.terminate());
     await once(heart, 'message');
     const executions = createExecutions(worker, worker, consumer);

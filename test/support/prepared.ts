@@ -17,6 +17,16 @@ export const takePrepared = async (store: string) => {
   if (FOLDER !== undefined) await linkAll(FOLDER, store);
 };
 
+/** For a worker with that state directory, which has not started yet. */
+export const takePreparedInto = async (state_dir: string) => {
+  const store = storeIn(state_dir);
+  await mkdir(state_dir, { recursive: true, mode: 0o700 });
+  await mkdir(store, { recursive: true, mode: 0o711 });
+  await takePrepared(store);
+};
+
+export const storeIn = (state_dir: string) => join(state_dir, 'compiled', 'artefacts');
+
 /** When nothing is prepared in it any more. */
 export const givePrepared = async (store: string) => {
   if (FOLDER !== undefined) await linkAll(store, FOLDER);

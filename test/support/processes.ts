@@ -7,6 +7,8 @@ export type Process = {
   parent: number;
   /** A pid together with its start time identifies one process, even if the pid is reused. */
   started: string;
+  /** As the kernel has it: at most 15 bytes. */
+  name: string;
   /** It has ended, and its parent has not asked for its status. */
   zombie: boolean;
   command: string;
@@ -29,6 +31,7 @@ export function processOf(pid: number): Process | null {
       pid,
       parent: Number(fields[1]),
       started: fields[19]!,
+      name: stat.slice(stat.indexOf('(') + 1, stat.lastIndexOf(')')),
       zombie: fields[0] === 'Z',
       command: readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim(),
       cpu_s: seconds(11),
@@ -50,6 +53,24 @@ export function threadsOf(pid: number): string[] {
   } catch {
     return []; // it has ended
   }
+}
+
+/** The pids of its children, without a look at all processes. */
+export function childrenOf(pid: number): number[] {
+  const unlessEnded = <T>(read: () => T[]): T[] => {
+    try {
+      return read();
+    } catch {
+      return [];
+    }
+  };
+  const threads = unlessEnded(() => readdirSync(`/proc/${pid}/task`));
+  return threads
+    .flatMap((thread) =>
+      unlessEnded(() => readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8').split(' ')),
+    )
+    .filter(Boolean)
+    .map(Number);
 }
 
 /** The process itself, and all below it that have not ended, or are zombies. */

@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { CANNOT_RUN } from '../../../src/local/child.ts';
 import type { TestDatabase } from '../../support/database.ts';
+import { takePreparedInto } from '../../support/prepared.ts';
 import { spawnBound } from '../../support/spawn_bound.ts';
 import type { Test } from './web_process.ts';
 
@@ -24,6 +25,7 @@ export async function realWorker(
 ): Promise<string | null> {
   const state = mkdtempSync(join(tmpdir(), 'runledger-worker-'));
   t.teardown(() => rmSync(state, { recursive: true, force: true }));
+  await takePreparedInto(state);
   const [command, ...args] = [...within, process.execPath, 'src/cli/main.js', 'worker'];
   const child = spawnBound(command!, args, {
     cwd: ROOT,

@@ -94,6 +94,7 @@ async function testWorker(t: Test, db: Db, url: string, languages: string[]): Pr
   const lock_key = randomBytes(6).readUIntBE(0, 6);
   const heart = new Worker(new URL('heart.ts', import.meta.url), {
     workerData: { url, consumer, languages, lock_key },
+    execArgv: [],
   });
   t.teardown(() => heart.terminate());
   await once(heart, 'message');
