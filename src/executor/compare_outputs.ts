@@ -19,7 +19,7 @@ const SMALL_BYTES = 512 * 1024;
 /** A thread that has read so much ends, because it may still have all of it in memory. */
 const READ_MOST_BYTES = 32 * 1024 * 1024;
 /** A thread that has had nothing to do for so long ends. */
-const REST_MS = 10_000;
+const REST_MS = 60_000;
 const THREAD = new URL('./compare_thread.ts', import.meta.url);
 
 export async function compareOutput(
@@ -35,7 +35,8 @@ export async function compareOutput(
       'bytes' in answer
         ? answer.bytes
         : { path: await contents.pathOf(answer), sha256: answer.file.sha256 };
-    const comparison = { compare, output, answer: given };
+    // The message has all memory of which this may be a part.
+    const comparison = { compare, output: new Uint8Array(output), answer: given };
     return oneAtATime(() => inThread(comparison, output.length + size, signal));
   }
   const bytes = await contents.bytesOf(answer);
@@ -52,10 +53,10 @@ function oneAtATime<T>(work: () => Promise<T>): Promise<T> {
   return result;
 }
 
-type Thread = { worker: Worker; read_bytes: number };
+type Thread = { worker: Worker; read_bytes: number; ended: boolean };
 
 /** It has nothing to do, until it is taken or its time is over. */
-let resting: (Thread & { timer: NodeJS.Timeout }) | null = null;
+let resting: { thread: Thread; timer: NodeJS.Timeout } | null = null;
 
 async function inThread(
   comparison: Comparison,
@@ -77,33 +78,35 @@ async function inThread(
     return compared as Compared;
   } finally {
     worker.off('exit', onExit);
-    const read_bytes = thread.read_bytes + bytes;
-    if (is_well && read_bytes < READ_MOST_BYTES) rest({ worker, read_bytes });
+    thread.read_bytes += bytes;
+    // Only one that has nothing left to say: the next comparison would take its answer for its own.
+    if (is_well && !thread.ended && thread.read_bytes < READ_MOST_BYTES) rest(thread);
     else await worker.terminate();
   }
 }
 
 function newThread(): Thread {
-  const worker = startThread(THREAD, {});
+  const thread: Thread = { worker: startThread(THREAD, {}), read_bytes: 0, ended: false };
   // One that fails while it rests is replaced. Nobody waits for it, so its error must not end the worker.
-  worker.on('error', () => {});
-  worker.once('exit', () => {
-    if (resting?.worker === worker) takeResting();
+  thread.worker.on('error', () => {});
+  thread.worker.once('exit', () => {
+    thread.ended = true;
   });
-  return { worker, read_bytes: 0 };
+  return thread;
 }
 
 function takeResting(): Thread | null {
   if (resting === null) return null;
-  const { worker, read_bytes, timer } = resting;
+  const { thread, timer } = resting;
   resting = null;
   clearTimeout(timer);
-  worker.ref();
-  return { worker, read_bytes };
+  if (thread.ended) return null;
+  thread.worker.ref();
+  return thread;
 }
 
 function rest(thread: Thread): void {
   thread.worker.unref();
   const timer = setTimeout(() => void takeResting()?.worker.terminate(), REST_MS).unref();
-  resting = { ...thread, timer };
+  resting = { thread, timer };
 }

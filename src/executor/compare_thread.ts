@@ -23,6 +23,11 @@ parentPort!.on('message', ({ compare, output, answer }: Comparison) => {
   parentPort!.postMessage({ equal, elapsed_us } satisfies Compared);
 });
 
+// It could not be received. Who asked would wait for ever.
+parentPort!.on('messageerror', (error) => {
+  throw error;
+});
+
 function bytesOf(answer: Comparison['answer']): Uint8Array {
   if (answer instanceof Uint8Array) return answer;
   const bytes = readFileSync(answer.path);

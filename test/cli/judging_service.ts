@@ -39,8 +39,9 @@ export async function judgingService(
   t.teardown(async () => {
     child.kill('SIGTERM');
     await gone;
-    await givePrepared(storeIn(state_dir));
-    await rm(folder, { recursive: true, force: true });
+    await givePrepared(storeIn(state_dir)).finally(() =>
+      rm(folder, { recursive: true, force: true }),
+    );
     if (said.some((line) => DIED.test(line))) throw new Error(said.slice(-50).join('\n'));
   });
   const said: string[] = [];

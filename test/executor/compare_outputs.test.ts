@@ -43,9 +43,9 @@ t.test('a large comparison leaves the worker free: it can be cancelled', async (
   const cut = compared(NUMBERS, OUTPUT, ANSWER, gone.signal).finally(() =>
     unsubscribe('worker_threads', onThread),
   );
-  const waiting = cut.catch(() => {}).then(() => compared(NUMBERS, OUTPUT, ANSWER));
+  const waiting = cut.catch(() => {}).then(() => compared('exact', OUTPUT, ANSWER));
   await t.rejects(cut, { name: 'AbortError' });
-  t.match(await waiting, { equal: true }, 'and the next one is made');
+  t.match(await waiting, { equal: false }, 'and the next one gets an answer of its own');
 });
 
 t.test('large and small comparisons come to the same', async (t) => {

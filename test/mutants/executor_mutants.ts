@@ -171,8 +171,9 @@ export const executorMutants: readonly Mutant[] = [
       "once(worker, 'message', { signal })",
       "once(worker, 'message')",
     ],
-    ['its memory is given back', 'is_well && read_bytes < READ_MOST_BYTES', 'is_well'],
-    ['the next one uses the same thread', 'is_well && read_bytes <', 'false && read_bytes <'],
+    ['its memory is given back', '&& thread.read_bytes < READ_MOST_BYTES', ''],
+    ['the next one uses the same thread', 'if (is_well && ', 'if (false && '],
+    ['one that was cut answers nobody', 'if (is_well && ', 'if ('],
   ),
   ...inFile(
     'src/executor/test_run.ts',

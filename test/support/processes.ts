@@ -55,6 +55,9 @@ export function threadsOf(pid: number): string[] {
   }
 }
 
+// Without these lists nothing would seem to run.
+readFileSync(`/proc/self/task/${process.pid}/children`);
+
 /** The pids of its children, without a look at all processes. */
 export function childrenOf(pid: number): number[] {
   const unlessEnded = <T>(read: () => T[]): T[] => {
