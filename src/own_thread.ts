@@ -1,7 +1,7 @@
 /**
- * A thread of our own code. It sees nothing of the environment but where Node keeps compiled modules: a thread does not inherit
- * the cache of its process, and without one its start takes twice the time, and Node's compiler of TypeScript 7 MB for as long
- * as it lives.
+ * Starts a thread with our own code. Of the environment, the thread sees only where Node keeps compiled modules. A thread does not
+ * inherit that from its process. Without it, a start took 160 ms instead of 70, and the thread some MB more, because Node then
+ * compiles the TypeScript again.
  */
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';

@@ -33,14 +33,14 @@ as $$
     kept.body, case when kept.body is null then to_jsonb(s) else summary_of(s) end,
     (select substr(p.bytes, 1, 65540) from payloads p where kept.body is null and p.stream = d.id and p.kind = 'stdout'),
     (select substr(p.bytes, 1, 65540) from payloads p where kept.body is null and p.stream = d.id and p.kind = 'stderr'),
-    case when l.size is null and is_read then judged_parts(s.id) end, l.size
+    case when l.size is null and reads_judged then judged_parts(s.id) end, l.size
   from delivery_due(delivery_open.id) due
   join deliveries d on d.id = delivery_open.id and due.is_due
   join submissions s on s.id = d.id
   cross join lateral (
     select (select p.bytes from payloads p where p.stream = d.id and p.kind = 'webhook_body') as body offset 0) kept
-  cross join lateral (select kept.body is null and s.judged as is_read) judged
-  cross join lateral (select large_size(null, null, case when is_read then judged_size(s.id) end, most) as size offset 0) l
+  cross join lateral (select kept.body is null and s.judged as reads_judged) r
+  cross join lateral (select large_size(null, null, case when reads_judged then judged_size(s.id) end, most) as size offset 0) l
   left join webhook_secrets w on w.submission_id = d.id
 $$;
 

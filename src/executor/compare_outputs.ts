@@ -79,7 +79,7 @@ async function inThread(
   } finally {
     worker.off('exit', onExit);
     thread.read_bytes += bytes;
-    // Only one that has nothing left to say: the next comparison would take its answer for its own.
+    // One that was cut may still answer, and the next comparison would take that answer for its own.
     if (is_well && !thread.ended && thread.read_bytes < READ_MOST_BYTES) rest(thread);
     else await worker.terminate();
   }

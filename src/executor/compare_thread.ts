@@ -23,7 +23,7 @@ parentPort!.on('message', ({ compare, output, answer }: Comparison) => {
   parentPort!.postMessage({ equal, elapsed_us } satisfies Compared);
 });
 
-// It could not be received. Who asked would wait for ever.
+// A comparison could not be received. Without an error, the worker would wait for its answer for ever.
 parentPort!.on('messageerror', (error) => {
   throw error;
 });

@@ -17,8 +17,8 @@ setInterval(() => {
   if (process.ppid !== runner) process.kill(process.pid, 'SIGKILL');
 }, POLL_MS).unref();
 
-// tap lets every Node process that a test starts write down which modules it loads. Nobody reads that, it costs a tenth of a
-// second each, and a process under another user id cannot write it.
+// tap makes every Node process that a test starts write down which modules it loads. Nobody reads that. It takes each process a
+// tenth of a second, and one under another user id cannot write it.
 const SPAWNING = Symbol.for('process-on-spawn@*:singletonId');
 (globalThis as { [SPAWNING]?: { unwrap(): void } })[SPAWNING]?.unwrap();
 
