@@ -21,13 +21,13 @@ $$;
 -- (record_slices).
 create or replace function runledger.delivery_open(id uuid, most integer default 2147483647)
 returns table (
-  url text, attempts integer, failures integer, traceparent text,
+  url text, attempts integer, failures integer, version integer, traceparent text,
   encryption_key_id text, nonce bytea, ciphertext bytea, body bytea, record jsonb, stdout bytea, stderr bytea,
   judged bytea[], large bigint
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
-  select due.url, d.attempts, d.failures,
+  select due.url, d.attempts, d.failures, s.version,
     (select e.facts ->> 'traceparent' from log e where e.stream = d.id and e.version = 1),
     w.encryption_key_id, w.nonce, w.ciphertext,
     kept.body, case when kept.body is null then to_jsonb(s) else summary_of(s) end,
@@ -48,7 +48,7 @@ $$;
 -- The first body that has to be sent again is stored: a later version of Runledger, which may render it otherwise, then
 -- sends the same bytes. An operator may have asked for the delivery again during the attempt: then its schedule has begun from
 -- the start, and only a success ends it.
---   next: {retry_in_ms, counts} or {end}; failures: those from which it was computed
+--   next: {retry_in_ms, counts} or {end}; after_version: the stream's, when the attempt began
 create or replace function runledger.append_delivery_attempt(
   id uuid, after_attempts integer, facts jsonb, next jsonb, body bytea default null
 ) returns boolean
@@ -72,7 +72,10 @@ begin
     return false;
   end if;
   now_at := clock();
-  if delivery.failures <> (next ->> 'failures')::integer and ended is distinct from 'delivered' then
+  if ended is distinct from 'delivered' and (before[1]).version > (next ->> 'after_version')::integer and exists (
+    select from log e where e.stream = append_delivery_attempt.id and e.version > (next ->> 'after_version')::integer
+      and e.type = 'delivery.requested'
+  ) then
     ended := null;
     next := '{"retry_in_ms": 0, "counts": false}';
   end if;

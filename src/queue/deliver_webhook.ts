@@ -105,7 +105,7 @@ async function attempt(options: DeliverOptions, id: string, consumer: string): P
       options.deliveries.attempted({
         id,
         after_attempts: delivery.attempts,
-        after_failures: delivery.failures,
+        after_version: delivery.version,
         facts: { ...facts, consumer },
         next,
         // A replay in the meantime can reopen any other end. A delivery that succeeded sends nothing again.

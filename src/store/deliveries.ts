@@ -26,6 +26,8 @@ export type OpenDelivery = {
   attempts: number;
   /** Of these, the ones that took a place in the schedule since the last request. */
   failures: number;
+  /** The stream's. A request with a later one came during the attempt. */
+  version: number;
   /** Null: the table of secrets was lost, or restored from an older copy than the log. */
   encrypted_secret: EncryptedSecret | null;
   traceparent: string | null;
@@ -38,8 +40,8 @@ export type OpenDelivery = {
 export type AttemptRecord = {
   id: string;
   after_attempts: number;
-  /** The failures from which `next` was computed. */
-  after_failures: number;
+  /** The stream's version from which `next` was computed. */
+  after_version: number;
   facts: AttemptFacts;
   next: AfterAttempt;
   /** The body that was sent, to keep it for a further attempt; null: it is kept already, or none is needed or was made. */
@@ -65,6 +67,7 @@ type OpenRow = BytesRow & {
   url: string;
   attempts: number;
   failures: number;
+  version: number;
   traceparent: string | null;
   encryption_key_id: string | null;
   nonce: Uint8Array;
@@ -84,8 +87,8 @@ export function createDeliveries(db: Db): Deliveries {
       >`select * from runledger.delivery_open(${id}, ${SMALL_RECORD_BYTES})`;
       return row === undefined ? null : openDelivery(row);
     },
-    async attempted({ id, after_attempts, after_failures, facts, next, body }) {
-      const step = { ...next, failures: after_failures };
+    async attempted({ id, after_attempts, after_version, facts, next, body }) {
+      const step = { ...next, after_version };
       const [row] = await db<{ recorded: boolean }[]>`
         select runledger.append_delivery_attempt(${id}, ${after_attempts},
           ${JSON.stringify(facts)}::text::jsonb, ${JSON.stringify(step)}::text::jsonb, ${body}) as recorded`;
@@ -101,12 +104,13 @@ export function createDeliveries(db: Db): Deliveries {
 }
 
 function openDelivery(row: OpenRow): OpenDelivery {
-  const { url, attempts, failures, traceparent, body } = row;
+  const { url, attempts, failures, version, traceparent, body } = row;
   const { encryption_key_id: key_id, nonce, ciphertext } = row;
   return {
     url,
     attempts,
     failures,
+    version,
     traceparent,
     body,
     encrypted_secret: key_id === null ? null : { key_id, nonce, ciphertext },

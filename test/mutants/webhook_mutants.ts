@@ -85,8 +85,8 @@ export const webhookMutants: readonly Mutant[] = [
     ],
     [
       'a replay during an attempt counts',
-      "if delivery.failures <> (next ->> 'failures')::integer and",
-      'if false and',
+      "if ended is distinct from 'delivered' and (before[1]).version >",
+      'if false and (before[1]).version >',
     ],
     [
       'one attempt is recorded once',

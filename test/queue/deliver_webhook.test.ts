@@ -1,5 +1,5 @@
 import t from 'tap';
-import { createDeliveries, replayDelivery } from '../../src/store/deliveries.ts';
+import { createDeliveries, type Deliveries, replayDelivery } from '../../src/store/deliveries.ts';
 import { createKey } from '../../src/store/keys.ts';
 import { encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
 import { openReceiver, RECEIVER_NAME } from '../webhooks/receiver.ts';
@@ -22,6 +22,12 @@ async function running({ db }: Bench): Promise<number> {
   const [row] = await db<{ running: number }[]>`
     select count(*)::integer as running from graphile_worker._private_jobs where locked_at is not null`;
   return row!.running;
+}
+
+/** An attempt that begins now. */
+async function begun(deliveries: Deliveries, id: string) {
+  const { attempts, version } = (await deliveries.open(id))!;
+  return { id, after_attempts: attempts, after_version: version };
 }
 
 /** The facts of an attempt without an answer. */
@@ -177,15 +183,18 @@ t.test('if two processes make the same attempt, one is recorded', async (t) => {
   const deliveries = createDeliveries(bench.db);
   const facts = { outcome: 'timeout', status: null, detail: null, address: null };
   const next = { retry_in_ms: 0, counts: true };
-  const after = { after_attempts: 0, after_failures: 0 };
-  const recorded = { id, ...after, facts: { ...facts, ...NO_ANSWER }, next, body: null };
+  const recorded = {
+    ...(await begun(deliveries, id)),
+    facts: { ...facts, ...NO_ANSWER },
+    next,
+    body: null,
+  };
   t.equal(await deliveries.attempted(recorded), true);
   t.equal(await deliveries.attempted(recorded), false);
   t.equal(
     await deliveries.attempted({
       ...recorded,
-      after_attempts: 1,
-      after_failures: 1,
+      ...(await begun(deliveries, id)),
       next: { end: 'gone' },
     }),
     true,
@@ -199,9 +208,14 @@ t.test('an attempt that a stop cut off is an attempt and no failure', async (t) 
   const id = await bench.ended(urlTo(443));
   const facts = { outcome: 'cut_off' as const, status: null, detail: null, address: null };
   const next = { retry_in_ms: 0, counts: false };
-  const after = { after_attempts: 0, after_failures: 0 };
-  const cut = { id, ...after, facts: { ...facts, ...NO_ANSWER }, next, body: null };
-  t.equal(await createDeliveries(bench.db).attempted(cut), true);
+  const deliveries = createDeliveries(bench.db);
+  const cut = {
+    ...(await begun(deliveries, id)),
+    facts: { ...facts, ...NO_ANSWER },
+    next,
+    body: null,
+  };
+  t.equal(await deliveries.attempted(cut), true);
   t.match(await delivery(bench, id), { status: 'waiting', attempts: 1, failures: 0 });
 });
 
@@ -218,9 +232,7 @@ t.test(
     const facts = { outcome: 'timeout', status: null, detail: null, address: null };
     const next = { retry_in_ms: 0, counts: true };
     await deliveries.attempted({
-      id,
-      after_attempts: 0,
-      after_failures: 0,
+      ...(await begun(deliveries, id)),
       facts: { ...facts, ...NO_ANSWER },
       next,
       body,
@@ -346,29 +358,35 @@ t.test('a replay during an attempt counts, unless that attempt succeeds', async 
   const deliveries = createDeliveries(bench.db);
   const facts = { outcome: 'timeout', status: null, detail: null, address: null };
   const given = { facts: { ...facts, ...NO_ANSWER }, body: null };
-  /** Its second attempt is under way when it is requested again. */
-  const replayed = async () => {
+  /** An attempt is under way when it is requested again. */
+  const replayed = async (failures: number) => {
     const id = await bench.ended(urlTo(443));
     const next = { retry_in_ms: 0, counts: true };
-    await deliveries.attempted({ ...given, id, after_attempts: 0, after_failures: 0, next });
-    t.match(await deliveries.open(id), { attempts: 1, failures: 1 });
+    for (let failed = 0; failed < failures; failed++)
+      await deliveries.attempted({ ...given, ...(await begun(deliveries, id)), next });
+    const attempt = await begun(deliveries, id);
     t.equal(await replayDelivery(bench.db, id, null), 'replayed');
-    return { ...given, id, after_attempts: 1, after_failures: 1 };
+    return { ...given, ...attempt };
   };
-  for (const next of [{ end: 'exhausted' }, { retry_in_ms: 3_600_000, counts: true }]) {
-    const attempt = await replayed();
-    t.equal(await deliveries.attempted({ ...attempt, next }), true);
-    t.match(await delivery(bench, attempt.id), {
-      status: 'waiting',
-      attempts: 2,
-      failures: 0,
-      has_secret: true,
-    });
-    t.match(await deliveries.due(attempt.id), { is_due: true });
+  for (const failures of [0, 1]) {
+    for (const next of [{ end: 'gone' }, { retry_in_ms: 3_600_000, counts: true }]) {
+      const attempt = await replayed(failures);
+      t.equal(await deliveries.attempted({ ...attempt, next }), true);
+      t.match(await delivery(bench, attempt.id), {
+        status: 'waiting',
+        attempts: failures + 1,
+        failures: 0,
+        has_secret: true,
+      });
+      t.match(await deliveries.due(attempt.id), { is_due: true });
+      const second = await begun(deliveries, attempt.id);
+      t.equal(await deliveries.attempted({ ...given, ...second, next: { end: 'gone' } }), true);
+      t.match(await delivery(bench, attempt.id), { status: 'gone' }, 'it counts once');
+    }
+    const attempt = await replayed(failures);
+    t.equal(await deliveries.attempted({ ...attempt, next: { end: 'delivered' } }), true);
+    t.match(await delivery(bench, attempt.id), { status: 'delivered', has_secret: false });
   }
-  const attempt = await replayed();
-  t.equal(await deliveries.attempted({ ...attempt, next: { end: 'delivered' } }), true);
-  t.match(await delivery(bench, attempt.id), { status: 'delivered', has_secret: false });
   await judgeTables(t, bench);
 });
 
