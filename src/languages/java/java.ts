@@ -26,6 +26,7 @@ import {
   FRONT_FILE,
   JAVA_COMPILER_FLAGS,
   ResidentCompilers,
+  SHORT_RUN,
 } from './resident_compilers.ts';
 
 const SOURCE = 'Main.java';
@@ -283,8 +284,9 @@ async function makeFront(home: string, workshop: Workshop): Promise<string> {
     names.map(async (path) => ({ path, bytes: await readFile(join(SOURCES, path)) })),
   );
   const exports = JAVAC_PACKAGES.map((name) => `--add-exports ${name}=ALL-UNNAMED`).join(' ');
-  const script = `"$1/javac" -proc:none ${exports} -d classes ${names.join(' ')} &&
-    "$1/jar" --create --manifest manifest --file ${FRONT_FILE} -C classes .`;
+  const short = SHORT_RUN.map((flag) => `-J${flag}`).join(' ');
+  const script = `"$1/javac" ${short} -proc:none ${exports} -d classes ${names.join(' ')} &&
+    "$1/jar" ${short} --create --manifest manifest --file ${FRONT_FILE} -C classes .`;
   return workshop.make({
     files: [...files, { path: 'manifest', bytes: Buffer.from(MANIFEST) }],
     load: [],
@@ -303,7 +305,7 @@ async function makeArchive(home: string, workshop: Workshop, front: string): Pro
     load: [{ key: front, at: LOAD_FOLDER }],
     argv: [
       `${home}/bin/java`,
-      '-XX:+UseSerialGC',
+      ...SHORT_RUN,
       `-XX:ArchiveClassesAtExit=${ARCHIVE_FILE}`,
       '-jar',
       `${LOAD_FOLDER}/${FRONT_FILE}`,
