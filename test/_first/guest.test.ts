@@ -1,5 +1,5 @@
 /**
- * In the order of names this test is the first: it takes longest, and nothing should wait for it at the end of a run.
+ * The tests in this folder take longest. In the order of names they are the first, so nothing waits for them at the end of a run.
  *
  * The suite's C++ programs on a kernel with only cgroup v2: as root, and as an ordinary user with a
  * group that systemd delegates. Each runs in a temporary virtual machine (guest/run), one after the other.

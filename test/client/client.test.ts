@@ -1,5 +1,6 @@
 /** The typed client against the real service. */
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { ApiError, createClient } from '../../src/client/client.ts';
 import { UPLOAD_BYTES_PER_S } from '../../src/domain/upload_pace.ts';
@@ -14,6 +15,10 @@ import { answering, PAGE } from './answering.ts';
 
 const MiB = 2 ** 20;
 const hello = { ...HELLO, language: 'python' as const };
+
+let started: ReturnType<typeof startService> | undefined;
+/** For tests that look at nothing but their own submissions. */
+const common = () => (started ??= startService(t, { webs: 1 }));
 
 t.test('submit, result, wait, run', async (t) => {
   const service = await startService(t, { webs: 1 });
@@ -182,7 +187,7 @@ t.test('submitAll says which items had no answer, and ends with its signal', asy
 });
 
 t.test('events, to the end and across a cut', async (t) => {
-  const service = await startService(t, { webs: 1 });
+  const service = await common();
   const way = await cuttable(t, service.webs[0]!.origin);
   const client = createClient({ server: way.url, api_key: await service.key() });
   const { id } = await client.submit(hello);
@@ -228,9 +233,13 @@ function callLimits(t: Test) {
   };
 }
 
-const streamed = (text: string) => {
+/** It stays open until the signal of its request. */
+const streamed = (text: string, signal?: AbortSignal) => {
   const body = new ReadableStream({
-    start: (stream) => stream.enqueue(new TextEncoder().encode(text)),
+    start(stream) {
+      stream.enqueue(new TextEncoder().encode(text));
+      signal?.addEventListener('abort', () => stream.error(signal.reason));
+    },
   });
   return new Response(body, { headers: { 'content-type': 'text/event-stream' } });
 };
@@ -270,10 +279,7 @@ t.test('the signal of a caller ends events and their pauses, with its own reason
     api_key: 'x',
     fetch: async (_, init) => {
       opened += 1;
-      const answer = streamed(first);
-      const cut = () => answer.body!.cancel().catch(() => {});
-      init!.signal!.addEventListener('abort', cut);
-      return answer;
+      return streamed(first, init!.signal!);
     },
     pause: async () => t.fail('it pauses'),
   });
@@ -326,7 +332,7 @@ t.test('run goes on waiting after the service has ended one wait', async (t) => 
   const ran = client.run(hello);
   const id = await firstPending(service);
   const timedOut = (line: string) => line.includes('"status":408');
-  while (!service.webs[0]!.written.some(timedOut)) await new Promise(setImmediate);
+  while (!service.webs[0]!.written.some(timedOut)) await wait(20);
   await service.worker.finish(id);
   t.equal((await ran).id, id);
 });
@@ -416,7 +422,7 @@ t.test('the client waits for an upload as long as the service does', async (t) =
 });
 
 t.test('a test set whose removal was not answered is removed', async (t) => {
-  const service = await startService(t, { webs: 1 });
+  const service = await common();
   const way = await flaky(t, service.webs[0]!.origin, 1);
   const api_key = await service.key();
   const client = createClient({ server: service.webs[0]!.origin, api_key });
@@ -484,7 +490,7 @@ t.test('an address that is none is rejected', (t) => {
 });
 
 t.test('after a 429 the client waits as long as Retry-After', async (t) => {
-  const service = await startService(t, { webs: 1 });
+  const service = await common();
   await setTier(service.db, { name: 'once', per_minute: 1, concurrent: 1 });
   const pauses: number[] = [];
   const client = createClient({
@@ -505,7 +511,7 @@ t.test('after a 429 the client waits as long as Retry-After', async (t) => {
 });
 
 t.test('a permanent error is not retried, and has its reasons', async (t) => {
-  const service = await startService(t, { webs: 1 });
+  const service = await common();
   const way = await flaky(t, service.webs[0]!.origin, 0);
   const client = createClient({ server: way.origin, api_key: await service.key() });
   const error = await client.submit({ ...hello, limits: { memory: 1 } }).catch((thrown) => thrown);
@@ -527,7 +533,7 @@ t.test('the error for an unreachable service names its address', async (t) => {
 });
 
 t.test('a caller can abort a wait', async (t) => {
-  const service = await startService(t, { webs: 1 });
+  const service = await common();
   const client = createClient({ server: service.webs[0]!.origin, api_key: await service.key() });
   const { id } = await client.submit(hello);
   const gone = new AbortController();
@@ -537,7 +543,7 @@ t.test('a caller can abort a wait', async (t) => {
 });
 
 t.test('an idempotency key of another request is an error that names its submission', async (t) => {
-  const service = await startService(t, { webs: 1 });
+  const service = await common();
   const client = createClient({ server: service.webs[0]!.origin, api_key: await service.key() });
   const idempotency_key = randomUUID();
   const { id } = await client.submit(hello, { idempotency_key });
@@ -649,5 +655,6 @@ async function firstPending({ db }: Awaited<ReturnType<typeof startService>>): P
     const [row] = await db<{ id: string }[]>`
       select id from runledger.submissions where status = 'pending'`;
     if (row !== undefined) return row.id;
+    await wait(10);
   }
 }

@@ -1,4 +1,5 @@
 /** Ends submissions beside a program that waits for them. */
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Service } from '../http/support/service.ts';
 
 /** Every submission that `mayEnd`, until the program has ended. */
@@ -15,7 +16,7 @@ export async function endingAll<T>(
     const rows = await db<{ id: string; language: string }[]>`
       select id, language from runledger.submissions where status = 'pending'`;
     for (const row of rows) if (mayEnd(row)) await worker.finish(row.id);
-    await new Promise(setImmediate);
+    await wait(20);
   }
   return end;
 }

@@ -1,10 +1,12 @@
 /** The client in Python against the real service: each call, retries, waits and errors. */
+
 import { spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
+import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { UPLOAD_BYTES_PER_S } from '../../src/domain/upload_pace.ts';
 import { calls } from '../../src/http/api/calls.ts';
@@ -126,7 +128,7 @@ t.test('the client in Python', { skip }, async (t) => {
   t.test('goes on waiting after the service has ended one wait', async (t) => {
     const ran = client('run', [HELLO]);
     const timedOut = (line: string) => line.includes('"status":408');
-    while (!service.webs[0]!.written.some(timedOut)) await new Promise(setImmediate);
+    while (!service.webs[0]!.written.some(timedOut)) await wait(20);
     const [row] = await service.db<{ id: string }[]>`
       select id from runledger.submissions where status = 'pending'`;
     await service.worker.finish(row!.id);

@@ -126,7 +126,17 @@ export async function anExecutor(t: Test, options: Options = {}) {
 
 export const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
 
-async function toolchainsWith({ header_sets, languages: names }: Options) {
+const found = new Map<string, ReturnType<typeof findWith>>();
+
+/** A file looks for each choice once: that starts a JVM and a dozen compilers. */
+function toolchainsWith(options: Options) {
+  const choice = JSON.stringify([options.languages, options.header_sets]);
+  const toolchains = found.get(choice) ?? findWith(options);
+  found.set(choice, toolchains);
+  return toolchains;
+}
+
+async function findWith({ header_sets, languages: names }: Options) {
   const languages = LANGUAGES.filter(({ name }) => names?.includes(name as LanguageName) ?? true)
     // Another set of headers is another C++.
     .map((one) => (header_sets && one.name === 'cpp' ? createCpp(header_sets) : one));

@@ -3,8 +3,10 @@
  * answer is a 4xx or 2xx in a shape of the document; the server rejects every request that the schema rejects; and
  * afterwards the process holds no more descriptors and memory than before.
  */
+
 import { readdirSync, readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { wire } from './support/call.ts';
 import { type Document, readDocument } from './support/document.ts';
@@ -80,7 +82,7 @@ function holdings(pid: number): { fds: number; rss_mib: number } {
 /** Waits until connections have ended, which is a moment after their last answer. */
 async function emptied(pid: number, fds: number): Promise<void> {
   const until = performance.now() + 60_000;
-  while (holdings(pid).fds > fds && performance.now() < until) await new Promise(setImmediate);
+  while (holdings(pid).fds > fds && performance.now() < until) await wait(20);
 }
 
 async function many(fuzzer: Fuzzer, count: number): Promise<Tally> {

@@ -63,7 +63,7 @@ export const witnessMutants: readonly Mutant[] = [
     'await folder.put(origin',
     'void folder.put(origin',
   ]),
-  ...inFile('src/witness/witness_server.ts', 'test/witness/kills.test.ts', [
+  ...inFile('src/witness/witness_server.ts', 'test/_first/witness_kills.test.ts', [
     'the answer waits until the note is on disk',
     'await folder.put(origin, cosigned);',
     'setTimeout(() => void folder.put(origin, cosigned), 3);',

@@ -28,6 +28,8 @@ export type Ended = {
 export type Scene = Awaited<ReturnType<typeof openScene>>;
 
 const LOOK_MS = 20;
+/** For what takes seconds. */
+const SELDOM_MS = 100;
 /** Before the test is ended for hanging, so that it says for what it waited. */
 const PATIENCE_MS = 1_200_000;
 
@@ -105,7 +107,7 @@ export async function openScene(t: Test, folder: string) {
         for (const stop of stops) scene.wake(stop);
         const record = await scene.read(id);
         return ['pending', 'running'].includes(record.status) ? null : record;
-      });
+      }, SELDOM_MS);
       return {
         record,
         events: await eventsOf(id),
@@ -166,7 +168,10 @@ export async function openScene(t: Test, folder: string) {
     },
     /** Settles when the last job is deleted, shortly after its result is there. */
     quiet: () =>
-      until(async () => (await db`select from graphile_worker._private_jobs`).length === 0),
+      until(
+        async () => (await db`select from graphile_worker._private_jobs`).length === 0,
+        SELDOM_MS,
+      ),
     /** The control groups of every launcher that there was. */
     groups: async () =>
       (
@@ -182,7 +187,7 @@ export async function openScene(t: Test, folder: string) {
         select from runledger.consumers where ended_at is null
         and not (heartbeat_at > ${row!.at} and postmaster_start = pg_postmaster_start_time()) limit 1`;
       return late === undefined;
-    });
+    }, SELDOM_MS);
   }
   const eventsOf = (id: string) =>
     db<
@@ -202,8 +207,11 @@ function tell(pid: number, signal: NodeJS.Signals): void {
 }
 
 /** Asks until the answer is neither null nor false; also while PostgreSQL is away. */
-export async function until<T>(ask: () => T | Promise<T>): Promise<Exclude<T, null | false>> {
-  for (const end = performance.now() + PATIENCE_MS; ; await wait(LOOK_MS)) {
+export async function until<T>(
+  ask: () => T | Promise<T>,
+  look_ms = LOOK_MS,
+): Promise<Exclude<T, null | false>> {
+  for (const end = performance.now() + PATIENCE_MS; ; await wait(look_ms)) {
     try {
       const answer = await ask();
       if (answer !== null && answer !== false) return answer as Exclude<T, null | false>;

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type postgres from 'postgres';
 import type { Db } from '../../src/db.ts';
 
@@ -9,6 +10,8 @@ export async function lockWaits(
   db: Db | postgres.TransactionSql,
   table: string | null = null,
 ): Promise<number> {
+  // It is asked again and again.
+  await wait(5);
   // A transaction would see what it saw first.
   await db`select pg_stat_clear_snapshot()`;
   // Counted here: an attack of a test replaces count().

@@ -1,6 +1,8 @@
 /** Rules of DELETE /api/submissions/{id}. */
+
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { plain } from '../support/plain.ts';
 import { HELLO, type Service } from '../support/service.ts';
 import { idOf, keyOf, rejectedFor } from './asking.ts';
@@ -212,12 +214,12 @@ export const cancelRules: Rule[] = [
     equal(status, 202, JSON.stringify(json));
     const state = async () =>
       (await service.call({ path: `/api/result/${json.id}`, key })).json.status;
-    while ((await state()) !== 'running');
+    while ((await state()) !== 'running') await wait(10);
     equal((await cancel(service, key, json.id)).status, 200);
     // Its job is deleted when the worker is done with it.
     const jobs = () => service.db`
       select from graphile_worker._private_jobs where payload ->> 'id' = ${json.id}`;
-    while ((await jobs()).length > 0);
+    while ((await jobs()).length > 0) await wait(10);
     // A program that ran on to its limit would be reported, and the report refused.
     deepEqual(await typesOf(service, json.id), [
       'submission.accepted',

@@ -1,6 +1,8 @@
 /** Rules of GET /api/submissions?ids=… and of GET /api/submissions/{id}. */
+
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { plain } from '../support/plain.ts';
 import { HELLO, type Service } from '../support/service.ts';
 import { rejectedFor } from './asking.ts';
@@ -285,5 +287,6 @@ async function until(
     const reply = await read(service, key, id);
     equal(reply.status, 200, reply.text);
     if (is(reply.json.delivery)) return reply;
+    await wait(10);
   }
 }

@@ -152,7 +152,8 @@ async function ended(service: Service, key: string, id: string): Promise<Reply['
     const record = expected(200, await service.call({ path: `/api/result/${id}`, key }));
     if (record.status === 'error') throw new Error(await whyFailed(service, id));
     if (!['pending', 'running'].includes(record.status)) return record;
-    await wait(50);
+    // A judging takes tens of seconds.
+    await wait(500);
   }
 }
 

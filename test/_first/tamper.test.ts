@@ -3,9 +3,9 @@ import t from 'tap';
 import { seeded, seedOfRun } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { matchLists } from '../support/match_lists.ts';
-import { allManipulations, tamper } from './all.ts';
-import { honest } from './honest.ts';
-import { makeLedger } from './ledger.ts';
+import { allManipulations, tamper } from '../tamper/all.ts';
+import { honest } from '../tamper/honest.ts';
+import { makeLedger } from '../tamper/ledger.ts';
 
 aloneOnItsServer();
 

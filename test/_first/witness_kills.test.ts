@@ -17,8 +17,8 @@ import { keyText, parseNote, type VerifierKey } from '../../src/proof/note.ts';
 import { WitnessFolder } from '../../src/witness/witness_folder.ts';
 import { type Dice, dice } from '../simulation/dice.ts';
 import { spawnBound } from '../support/spawn_bound.ts';
-import { add, temporaryFolder } from './a_witness.ts';
-import { type TestLog, testLog } from './log_for_tests.ts';
+import { add, temporaryFolder } from '../witness/a_witness.ts';
+import { type TestLog, testLog } from '../witness/log_for_tests.ts';
 
 const KILLS = 200;
 /** Witnesses at a time, each with a folder and logs of its own. */
@@ -134,7 +134,7 @@ function forked(origin: string): Forked {
 }
 
 function startWitnessProcess(t: Test, dir: string, keys: string): ChildProcess {
-  const program = join(import.meta.dirname, 'witness_process.ts');
+  const program = join(import.meta.dirname, '../witness/witness_process.ts');
   const child = spawnBound(process.execPath, [program, dir, keys], {
     stdio: ['ignore', 'pipe', 'inherit'],
     // A start costs less when the code was compiled before.
