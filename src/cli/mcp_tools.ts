@@ -162,7 +162,7 @@ function serverOf(client: Client): McpServer {
       inputSchema: inputOf(v.strictObject({})),
       annotations: { readOnlyHint: true },
     },
-    (_, context) => answer(context, (signal) => client.toolchains({ signal })),
+    (_, context) => answer(context, (signal) => runs.languages(signal)),
   );
   return server;
 }
@@ -173,7 +173,7 @@ async function read(runs: ToolRuns, asked: Read, signal: AbortSignal): Promise<o
   if (first_test !== undefined && names > 2)
     throw new Error('first_test reads tests, and the others an output: ask for one of the two');
   const record = await runs.read(id, signal);
-  if (names === 1) return shownRecord(record);
+  if (names === 1 || record.next !== undefined) return shownRecord(record);
   if (first_test !== undefined) {
     const tests = testsFrom(record, first_test);
     if (tests === null) throw new Error(`submission ${id} has no test ${first_test}`);

@@ -4,7 +4,7 @@
  * that gave no id, is the same submission.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import type { Client, ResultRecord, SubmissionRequest } from '../client/client.ts';
+import type { Client, ResultRecord, SubmissionRequest, Toolchain } from '../client/client.ts';
 import { hasEnded } from '../domain/statuses.ts';
 import { ResultNotRead } from './follow_submission.ts';
 
@@ -18,6 +18,7 @@ export type Found = ResultRecord & { next?: string };
 export type ToolRuns = {
   run(request: SubmissionRequest, signal: AbortSignal): Promise<Found>;
   read(id: string, signal: AbortSignal): Promise<Found>;
+  languages(signal: AbortSignal): Promise<Toolchain[]>;
 };
 
 /** `limit`: a signal that fires when a call that begins now has taken too long. */
@@ -73,7 +74,11 @@ export function toolRuns(
     }
   }
 
-  return { run, read };
+  function languages(signal: AbortSignal): Promise<Toolchain[]> {
+    return client.toolchains({ signal: AbortSignal.any([signal, limit()]) });
+  }
+
+  return { run, read, languages };
 }
 
 const NOT_ACCEPTED = `the service has not said within ${ANSWER_S} s that it accepted the program: call again with the same arguments, and it does not run twice`;

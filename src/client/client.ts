@@ -81,7 +81,7 @@ export type SubmissionRequest = {
 
 export type BatchItem = SubmissionRequest & { idempotency_key?: string | undefined };
 
-/** Accepted, or replayed, or rejected. With the error `unreachable` no answer came: it may have been accepted. */
+/** Accepted, or replayed, or rejected. With the error `unreachable` an answer was lost: it may have been accepted. */
 export type BatchAnswer =
   | { id: string }
   | ({ id: string; replayed: true; mismatch: boolean } & Partial<Summary>)
@@ -151,7 +151,7 @@ export type ClientOptions = {
 export type CallOptions = { signal?: AbortSignal };
 export type SubmitOptions = CallOptions & { idempotency_key?: string };
 export type RunOptions = SubmitOptions & {
-  /** The submission is stored. It goes on even if run fails after that. */
+  /** The submission is stored, since a second at most. It goes on even if run fails after that. */
   onAccepted?: (id: string) => void;
 };
 export type ResultOptions = CallOptions & { encoding?: 'utf8' | 'base64' };
@@ -246,8 +246,15 @@ export class ApiError extends Error {
   readonly id: string | null;
   readonly fields: readonly FieldProblem[];
   readonly request_id: string | null;
+  /** What was asked for may have been done: by this try, or by an earlier one whose answer was lost. */
+  readonly may_be_done: boolean;
 
-  constructor(status: number, body: ProblemBody, request_id: string | null) {
+  constructor(
+    status: number,
+    body: ProblemBody,
+    request_id: string | null,
+    { may_be_done = false } = {},
+  ) {
     // What is before the service, such as a proxy, has errors of another form.
     const fields = Array.isArray(body.fields) ? body.fields.filter(isField) : [];
     const named = fields.map(({ path, message }) => `${path || 'the body'} ${message}`);
@@ -259,6 +266,7 @@ export class ApiError extends Error {
     this.id = textOf(body.id);
     this.fields = fields;
     this.request_id = request_id;
+    this.may_be_done = may_be_done;
   }
 }
 
@@ -315,6 +323,9 @@ const TEMPORARY = new Set([429, 500, 502, 503, 504]);
 /** The errors of an item of a batch that was not stored, and that may be stored later. */
 const TEMPORARY_ERRORS = new Set(['rate_limited', 'queue_full', 'unavailable']);
 
+/** So long `run` with onAccepted waits for the result of a short program: the id comes with the end of the wait. */
+const ACCEPTED_WAIT_S = 1;
+
 const TEST_SETS = '/api/test-sets';
 const SUBMISSIONS = '/api/submissions';
 const RECORD = ['id', 'status'];
@@ -339,10 +350,11 @@ export function createClient(options: ClientOptions): Client {
   const send = (path: string, init: RequestInit, given: SendOptions) =>
     sendWithRetries(options, path, init, given);
 
-  async function post(path: string, request: SubmissionRequest, given: SubmitOptions) {
+  async function post(path: string, request: SubmissionRequest, given: SubmitOptions, more = {}) {
     const headers = {
       'content-type': 'application/json',
       'idempotency-key': given.idempotency_key ?? randomUUID(),
+      ...more,
     };
     const init = { method: 'POST', headers, body: jsonOf(request) };
     return send(path, init, { ...given, needs: ['id'] });
@@ -428,17 +440,21 @@ export function createClient(options: ClientOptions): Client {
     },
     async receipt(id, given = {}) {
       const path = `/api/result/${encodeURIComponent(id)}/proof`;
-      const { status, body } = await send(path, {}, given);
-      return status === 200 ? (body as unknown as Receipt) : null;
+      const sent = await send(path, {}, given);
+      const needs = sent.status === 200 ? ['events', 'openings'] : ['id'];
+      if (!needs.every((name) => name in sent.body)) throw unexpectedAnswer(options, sent);
+      return sent.status === 200 ? (sent.body as unknown as Receipt) : null;
     },
     async run(request, { onAccepted, ...given } = {}) {
-      const { body } = await post('/api/submit?wait=true', request, given);
+      const { body } = onAccepted
+        ? await post('/api/submit', request, given, { prefer: `wait=${ACCEPTED_WAIT_S}` })
+        : await post('/api/submit?wait=true', request, given);
       onAccepted?.(body.id!);
       return isResult(body) ? body : client.wait(body.id!, given);
     },
     async uploadTestSet(archive, given = {}) {
       const headers = { 'content-type': 'application/zip' };
-      const blob = archive instanceof Blob ? archive : inPieces(archive);
+      const blob = inPieces(archive);
       const init = { method: 'POST', headers, body: blob };
       const { body } = await send(TEST_SETS, init, {
         timeout_ms: UPLOAD_TIMEOUT_MS + Math.ceil((blob.size / UPLOAD_BYTES_PER_S) * 1_000),
@@ -461,9 +477,10 @@ export function createClient(options: ClientOptions): Client {
     languages: (given = {}) => get('/api/languages', { ...given, is_list: true }),
     toolchains: (given = {}) => get('/api/toolchains', { ...given, is_list: true }),
     health: (given = {}) => get('/api/health', { ...given, needs: ['status', 'queue'] }),
-    healthReady: (given = {}) => get('/api/health/ready', { ...given, attempts: 1 }),
-    livez: (given = {}) => get('/livez', { ...given, attempts: 1 }),
-    readyz: (given = {}) => get('/readyz', { ...given, attempts: 1 }),
+    healthReady: (given = {}) =>
+      get('/api/health/ready', { ...given, attempts: 1, needs: ['status'] }),
+    livez: (given = {}) => get('/livez', { ...given, attempts: 1, needs: ['status'] }),
+    readyz: (given = {}) => get('/readyz', { ...given, attempts: 1, needs: ['status'] }),
     openapi: (given = {}) => get('/openapi.json', { ...given, needs: ['openapi'] }),
   };
   return client;
@@ -488,7 +505,8 @@ async function sendBatch(
       given.signal?.throwIfAborted();
       // The ids of what was accepted must not be lost.
       if (open.length === items.length) throw error;
-      const word = error instanceof ApiError ? error.error : 'unreachable';
+      const was_rejected = error instanceof ApiError && !error.may_be_done;
+      const word = was_rejected ? error.error : 'unreachable';
       for (const n of open) answers[n] = { error: word, message: error.message };
       return null;
     });
@@ -515,12 +533,11 @@ async function sendItems(
   const sent = await sendWithRetries(options, SUBMISSIONS, init, { ...given, is_list: true });
   const list = sent.body as unknown as BatchAnswer[];
   if (list.length === items.length && list.every(isObject)) return { ...sent, list };
-  const { status, response } = sent;
-  throw new ApiError(
-    status,
-    unexpected(options.server, status),
-    response.headers.get('x-request-id'),
-  );
+  throw unexpectedAnswer(options, sent);
+}
+
+function unexpectedAnswer({ server }: ClientOptions, { status, response }: Sent): ApiError {
+  return new ApiError(status, unexpected(server, status), response.headers.get('x-request-id'));
 }
 
 /** JSON has no NaN and no Infinity: they would be sent as null, which asks for the default. */
@@ -530,10 +547,16 @@ const jsonOf = (value: unknown): string =>
     throw new TypeError(`${name} is ${each}: it must be a finite number`);
   });
 
-function inPieces(bytes: Uint8Array<ArrayBuffer>): Blob {
-  const pieces: Uint8Array<ArrayBuffer>[] = [];
-  for (let from = 0; from < bytes.length; from += PIECE_BYTES)
-    pieces.push(bytes.subarray(from, from + PIECE_BYTES));
+function inPieces(archive: Uint8Array<ArrayBuffer> | Blob): Blob {
+  const is_blob = archive instanceof Blob;
+  const size = is_blob ? archive.size : archive.length;
+  const pieces: (Uint8Array<ArrayBuffer> | Blob)[] = [];
+  for (let from = 0; from < size; from += PIECE_BYTES)
+    pieces.push(
+      is_blob
+        ? archive.slice(from, from + PIECE_BYTES)
+        : archive.subarray(from, from + PIECE_BYTES),
+    );
   return new Blob(pieces);
 }
 
@@ -601,10 +624,10 @@ async function sendOnce(
       signal: signal === undefined ? limit.signal : AbortSignal.any([signal, limit.signal]),
     });
     const { status, headers } = response;
-    const parsed = streams && response.ok ? null : parse(await response.text());
+    const parsed = streams && response.ok ? null : parse(await textOfBody(response, timer));
     const body = parsed ?? {};
-    const failed = (problem: ProblemBody) =>
-      new ApiError(status, problem, headers.get('x-request-id'));
+    const failed = (problem: ProblemBody, done = may_be_done) =>
+      new ApiError(status, problem, headers.get('x-request-id'), { may_be_done: done });
     if (removes && may_be_done && status === 404) return { sent: { status, body, response } };
     // 408: the submission goes on, and its id leads to the result.
     if (response.ok || (status === 408 && body.id !== undefined)) {
@@ -617,19 +640,38 @@ async function sendOnce(
     const cut = status >= 500 && textOf(body.error) === null ? lost(`status ${status}`) : null;
     if (cut !== null) return cut;
     const pause_ms = retryAfterMs(headers.get('retry-after'));
+    const this_may_be_done = status >= 500 && body.error !== 'queue_full';
+    const problem = isRedirect(status) ? unexpected(server, status) : body;
     return {
-      error: failed(isRedirect(status) ? unexpected(server, status) : body),
+      error: failed(problem, may_be_done || this_may_be_done),
       temporary: TEMPORARY.has(status),
-      may_be_done: status >= 500,
+      may_be_done: this_may_be_done,
       ...(pause_ms !== null && { pause_ms }),
     };
   } catch (error) {
-    const reason = ((error as Error).cause ?? error) as Error;
-    const unreached = new Error(`cannot reach ${server}: ${reason.message}`);
-    return lost(reason.message) ?? { error: unreached, temporary: true, may_be_done: true };
+    const reason = reasonOf(((error as Error).cause ?? error) as Error);
+    const unreached = new Error(`cannot reach ${server}: ${reason}`);
+    return lost(reason) ?? { error: unreached, temporary: true, may_be_done: true };
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Of a host with several addresses, the failure at each of them. */
+const reasonOf = (error: Error): string =>
+  error instanceof AggregateError && error.message === ''
+    ? error.errors.map(({ message }) => message).join('; ')
+    : error.message;
+
+/** A large record takes long on a slow line, so the time limit begins again with each piece. */
+async function textOfBody({ body }: Response, limit: NodeJS.Timeout): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const piece of body ?? []) {
+    limit.refresh();
+    text += decoder.decode(piece, { stream: true });
+  }
+  return text + decoder.decode();
 }
 
 const timedOut = () => new DOMException('The operation was aborted due to timeout', 'TimeoutError');

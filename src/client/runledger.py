@@ -37,6 +37,8 @@ LONGEST_PAUSE_S = 60.0
 WAIT_S = 30
 # Longer than that, so that the service ends the wait.
 CALL_TIMEOUT_S = 45.0
+# So long run with on_accepted waits for the result of a short program: the id comes with the end of the wait.
+ACCEPTED_WAIT_S = 1
 # Longer than the service takes for an upload, beside the time that its archive needs on the slowest line.
 UPLOAD_TIMEOUT_S = 300.0
 # The service closes the connection of an upload that is slower.
@@ -328,10 +330,14 @@ class ApiError(RunledgerError):
     """
     An error that the service answered. Decide by `error`, its stable word. Two words are of this client: idempotency_mismatch,
     and unexpected_answer where what answers is not the service. id: of the submission that the error is about, if one is named.
+    may_be_done: what was asked for may have been done, by this try, or by an earlier one whose answer was lost.
     """
 
-    def __init__(self, status: int, body: Mapping[str, Any], request_id: Optional[str]) -> None:
+    def __init__(
+        self, status: int, body: Mapping[str, Any], request_id: Optional[str], may_be_done: bool = False
+    ) -> None:
         self.status = status
+        self.may_be_done = may_be_done
         # What is before the service, such as a proxy, has errors of another form.
         fields = body.get("fields")
         self.error: str = _text(body.get("error")) or "unknown"
@@ -345,7 +351,7 @@ class ApiError(RunledgerError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Otherwise a process of a pool could not give it to the one that waits for it.
-        return type(self), (self.status, self._body, self.request_id)
+        return type(self), (self.status, self._body, self.request_id, self.may_be_done)
 
 
 class Runledger:
@@ -372,7 +378,7 @@ class Runledger:
         self._attempts = attempts
         self._pause = pause
         # A redirect would send the key to another address.
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = urllib.request.build_opener(_NoRedirects, _HTTPHandler, _HTTPSHandler)
 
     def submit(self, request: SubmissionRequest, *, idempotency_key: Optional[str] = None) -> str:
         """
@@ -391,12 +397,15 @@ class Runledger:
     ) -> Result:
         """
         The record of the submission when it has ended: one call where the result is there in time. on_accepted gets the id
-        once the submission is stored: it goes on even if run fails after that. TimeoutError, as with wait: there is no result
+        when the submission is stored, since a second at most: it goes on even if run fails after that. TimeoutError, as with wait: there is no result
         within timeout_s.
         """
         deadline = _deadline(timeout_s, f"there is no result within {timeout_s} s")
-        path = "/api/submit?wait=true" if deadline is None else "/api/submit"
-        body = self._post(path, request, idempotency_key, deadline).body
+        wait_s = WAIT_S if on_accepted is None else ACCEPTED_WAIT_S
+        if deadline is None and on_accepted is None:
+            body = self._post("/api/submit?wait=true", request, idempotency_key).body
+        else:
+            body = self._post("/api/submit", request, idempotency_key, wait_s, deadline).body
         id = body["id"]
         if on_accepted is not None:
             on_accepted(id)
@@ -430,8 +439,8 @@ class Runledger:
         """
         Up to 100 submissions in one call: an answer for each, in order, with an id or an error. One whose key was that of
         another request has "mismatch". What the service rejects for the moment is sent again, after Retry-After, as often as
-        any call is tried, counted from the last try in which one was settled. With the error unreachable no answer came: that
-        one may have been accepted.
+        any call is tried, counted from the last try in which one was settled. With the error unreachable an answer was lost:
+        that one may have been accepted.
         """
         items = [
             {**request, "idempotency_key": request.get("idempotency_key") or str(uuid.uuid4())}
@@ -464,6 +473,9 @@ class Runledger:
         Submits all, and gives each with its place in the list as it ends: its summary, or the error of its item, with its id
         if it was accepted and could not be read. It raises only where nothing was accepted. result() has what one printed.
         """
+        for request in requests:
+            # What JSON does not have would raise behind the first batches, and their ids would be lost.
+            json.dumps(request, allow_nan=False)
         places: dict[str, list[int]] = {}
         for begin in range(0, len(requests), BATCH):
             part = requests[begin : begin + BATCH]
@@ -476,6 +488,9 @@ class Runledger:
             for n, answer in enumerate(answers, begin):
                 if "error" in answer:
                     yield n, answer
+                elif answer.get("mismatch"):
+                    # It has the id of another program's submission: this one was not run.
+                    yield n, _mismatch(answer["id"])
                 else:
                     places.setdefault(answer["id"], []).append(n)
             if begin + BATCH < len(requests):
@@ -513,7 +528,7 @@ class Runledger:
         body = json.dumps(items, allow_nan=False).encode()
         sent = self._send("POST", "/api/submissions", body, headers, attempts=attempts, is_list=True)
         if len(sent.body) != len(items) or not all(isinstance(each, dict) for each in sent.body):
-            raise ApiError(sent.status, self._unexpected(sent.status), sent.received.get("X-Request-Id"))
+            raise self._unexpected_answer(sent)
         return sent
 
     def submissions(
@@ -601,6 +616,8 @@ class Runledger:
     def receipt(self, id: str) -> Optional[Receipt]:
         """None while the log is not sealed up to the submission's last event."""
         sent = self._send("GET", f"/api/result/{quote(id, safe='')}/proof")
+        if any(name not in sent.body for name in (("events", "openings") if sent.status == 200 else ("id",))):
+            raise self._unexpected_answer(sent)
         return cast(Receipt, sent.body) if sent.status == 200 else None
 
     def upload_test_set(self, archive: bytes) -> TestSet:
@@ -644,13 +661,13 @@ class Runledger:
 
     def health_ready(self) -> Health:
         """ApiError with the word unavailable while no worker is alive. This and the probes are tried once."""
-        return cast(Health, self._get("/api/health/ready", attempts=1))
+        return cast(Health, self._get("/api/health/ready", attempts=1, needs=("status",)))
 
     def livez(self) -> dict[str, str]:
-        return cast("dict[str, str]", self._get("/livez", attempts=1))
+        return cast("dict[str, str]", self._get("/livez", attempts=1, needs=("status",)))
 
     def readyz(self) -> dict[str, str]:
-        return cast("dict[str, str]", self._get("/readyz", attempts=1))
+        return cast("dict[str, str]", self._get("/readyz", attempts=1, needs=("status",)))
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document of this deployment."""
@@ -661,6 +678,7 @@ class Runledger:
         path: str,
         request: SubmissionRequest,
         idempotency_key: Optional[str],
+        wait_s: Optional[int] = None,
         deadline: Optional[_Deadline] = None,
     ) -> _Sent:
         headers = {
@@ -668,8 +686,8 @@ class Runledger:
             "Idempotency-Key": idempotency_key or str(uuid.uuid4()),
         }
         body = json.dumps(request, allow_nan=False).encode()
-        if deadline is not None:
-            headers["Prefer"] = f"wait={WAIT_S}"
+        if wait_s is not None:
+            headers["Prefer"] = f"wait={wait_s}"
         return self._send("POST", path, body, headers, needs=("id",), deadline=deadline)
 
     def _wait(self, id: str, encoding: Encoding, deadline: Optional[_Deadline]) -> Result:
@@ -724,6 +742,7 @@ class Runledger:
         deadline: no try begins later, and a call that waits lets the service wait until then.
         """
         all_headers = {**(headers or {}), "X-API-Key": self._api_key}
+        wait_s = int(all_headers.get("Prefer", "wait=0").removeprefix("wait="))
         attempt = 0
         may_be_done = False
         while True:
@@ -731,8 +750,8 @@ class Runledger:
             if deadline is not None:
                 left_s = max(deadline.left(), 0)
                 timeout_s = min(timeout_s, left_s + GRACE_S)
-                if "Prefer" in all_headers:
-                    all_headers["Prefer"] = f"wait={min(int(left_s) + 1, WAIT_S)}"
+                if wait_s > 0:
+                    all_headers["Prefer"] = f"wait={min(int(left_s) + 1, wait_s)}"
             # A new one for each try: through a proxy, urllib changes it, and would send a later try unencrypted.
             request = urllib.request.Request(f"{self._server}{path}", body, all_headers, method=method)
             pause_s = _backoff(attempt)
@@ -753,10 +772,10 @@ class Runledger:
                 fault = self._fault(status, found, received, streams, None if is_list else needs) if has_body else None
                 if fault is None and (accepted or removed):
                     return _Sent(status, found, received, attempt)
-                may_be_done = may_be_done or status >= 500
+                may_be_done = may_be_done or (status >= 500 and problem.get("error") != "queue_full")
                 if 300 <= status < 400:
                     problem = self._unexpected(status)
-                error = ApiError(status, fault or problem, received.get("X-Request-Id"))
+                error = ApiError(status, fault or problem, received.get("X-Request-Id"), may_be_done)
                 if fault is not None and streams:
                     found.close()
                 if fault is not None or status not in TEMPORARY:
@@ -792,9 +811,7 @@ class Runledger:
             return self._unexpected(status)
         if received.get("Idempotency-Mismatch") != "true":
             return None
-        id = found["id"]
-        message = f"the idempotency key is that of another request, submission {id}: use a new key for this one"
-        return {"error": "idempotency_mismatch", "message": message, "id": id}
+        return _mismatch(found["id"])
 
     def _lost_upload(self, size: int, took_s: float, reason: str) -> str:
         return (
@@ -803,6 +820,9 @@ class Runledger:
             "After its request timeout (30 s by default) the service closes a connection that brings less than "
             f"{UPLOAD_BYTES_PER_S // 1024} KiB a second, or whose room another account needs"
         )
+
+    def _unexpected_answer(self, sent: _Sent) -> ApiError:
+        return ApiError(sent.status, self._unexpected(sent.status), sent.received.get("X-Request-Id"))
 
     def _unexpected(self, status: int) -> dict[str, str]:
         message = f"{self._server} answered {status}, but not as Runledger does: check the address"
@@ -845,9 +865,14 @@ def _deadline(timeout_s: Optional[float], missed: str) -> Optional[_Deadline]:
     return None if timeout_s is None else _Deadline(time.monotonic() + timeout_s, missed)
 
 
+def _mismatch(id: str) -> dict[str, str]:
+    message = f"the idempotency key is that of another request, submission {id}: use a new key for this one"
+    return {"error": "idempotency_mismatch", "message": message, "id": id}
+
+
 def _failed(failure: RunledgerError) -> dict[str, Any]:
-    """As the service says it of an item of a batch."""
-    word = failure.error if isinstance(failure, ApiError) else "unreachable"
+    """As the service says it of an item of a batch. One that may have been accepted was not rejected."""
+    word = failure.error if isinstance(failure, ApiError) and not failure.may_be_done else "unreachable"
     return {"error": word, "message": str(failure)}
 
 
@@ -860,6 +885,31 @@ def _until(deadline: Optional[_Deadline], lines: Iterable[bytes]) -> Iterator[by
         yield line
         if deadline is not None and deadline.left() <= 0:
             return
+
+
+class _AnsweredEarly(http.client.HTTPConnection):
+    """The service may answer, and close the connection, before it has read a large body. Then its answer is read."""
+
+    def request(self, *words: Any, **named: Any) -> None:
+        try:
+            super().request(*words, **named)
+        except ConnectionError:
+            if self.sock is None:
+                raise
+
+
+class _AnsweredEarlyTls(_AnsweredEarly, http.client.HTTPSConnection):
+    pass
+
+
+class _HTTPHandler(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_AnsweredEarly, req)
+
+
+class _HTTPSHandler(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_AnsweredEarlyTls, req)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -163,10 +163,69 @@ t.test('an item of a batch is tried as often as a call, under one key', async (t
     t.match(ended.given, [{ error }, { id: 'id-1' }, { error: 'invalid_request' }], 'ids are kept');
     t.equal(ended.sent.length, tries, error);
   }
+  const problem = (status: number, error: string) => ({
+    status,
+    body: JSON.stringify({ error, message: 'no' }),
+  });
+  for (const [answers, error] of [
+    [[problem(503, 'unavailable')], 'unreachable'],
+    [[problem(500, 'internal'), problem(429, 'rate_limited')], 'unreachable'],
+    [[problem(503, 'queue_full')], 'queue_full'],
+  ] as const) {
+    const ended = await submitAll([some, ...answers]);
+    t.match(ended.given, [{ error }, { id: 'id-1' }], 'what may be accepted was not rejected');
+  }
   const thrown = await submitAll({ status: 429, body: '{"error":"rate_limited"}' }).catch(
     (error) => error,
   );
-  t.match(thrown, { name: 'ApiError', error: 'rate_limited' });
+  t.match(thrown, { name: 'ApiError', error: 'rate_limited', may_be_done: false });
+  const lost = [problem(500, 'internal'), problem(429, 'rate_limited')];
+  t.match(await submitAll(lost).catch((error) => error), {
+    error: 'rate_limited',
+    may_be_done: true,
+  });
+});
+
+t.test('run gives the id before a long program ends', async (t) => {
+  const service = await common();
+  const client = createClient({ server: service.webs[0]!.origin, api_key: await service.key() });
+  const { promise: accepted, resolve } = Promise.withResolvers<string>();
+  const ran = client.run(hello, { onAccepted: resolve });
+  const id = await accepted;
+  t.equal((await client.result(id)).status, 'pending');
+  await service.worker.finish(id);
+  t.match(await ran, { id, verdict: 'AC' });
+});
+
+t.test('a large record may come slowly, as long as it comes', async (t) => {
+  const limits = callLimits(t);
+  const record = JSON.stringify({ id: 'x', status: 'completed', stdout: 'é'.repeat(3) });
+  const bytes = new TextEncoder().encode(record);
+  let refreshed = 0;
+  const client = createClient({
+    server: 'http://x.example',
+    api_key: 'x',
+    attempts: 1,
+    fetch: async () => {
+      for (const timer of limits.timers()) {
+        const refresh = timer.refresh.bind(timer);
+        timer.refresh = () => {
+          refreshed += 1;
+          return refresh();
+        };
+      }
+      const body = new ReadableStream({
+        start(stream) {
+          // Also between the two bytes of a letter.
+          for (const byte of bytes) stream.enqueue(Uint8Array.of(byte));
+          stream.close();
+        },
+      });
+      return new Response(body, { headers: { 'content-type': 'application/json' } });
+    },
+  });
+  t.match(await client.result('x'), { stdout: 'ééé' });
+  t.equal(refreshed, bytes.length, 'each piece begins the limit again');
 });
 
 t.test('submitAll says which items had no answer, and ends with its signal', async (t) => {
@@ -223,6 +282,7 @@ function callLimits(t: Test) {
   t.intercept(globalThis, 'setTimeout', { value: set });
   t.intercept(globalThis, 'clearTimeout', { value: clear });
   return {
+    timers: () => [...limits.keys()],
     async pass() {
       do await new Promise(setImmediate);
       while (limits.size === 0);
@@ -530,6 +590,13 @@ t.test('the error for an unreachable service names its address', async (t) => {
     pause: async () => {},
   });
   await t.rejects(client.submit(hello), /cannot reach http:\/\/127\.0\.0\.1:\d+: .*ECONNREFUSED/);
+  const refused = ['::1', '127.0.0.1'].map((at) => new Error(`connect ECONNREFUSED ${at}:1`));
+  const cause = new AggregateError(refused);
+  const fetch = async () => Promise.reject(new TypeError('fetch failed', { cause }));
+  const named = createClient({ server: 'http://x.example', api_key: 'x', attempts: 1, fetch });
+  await t.rejects(named.submit(hello), {
+    message: `cannot reach http://x.example: ${refused[0]!.message}; ${refused[1]!.message}`,
+  });
 });
 
 t.test('a caller can abort a wait', async (t) => {

@@ -441,6 +441,55 @@ t.test('the client in Python', { skip }, async (t) => {
     }
     const { value } = await client('submit_all', [[{ ...other, idempotency_key }]]);
     t.match(value, [{ id, mismatch: true }], 'in a batch, the answer says so');
+    t.match(
+      (await client('run_all', [[{ ...other, idempotency_key }]])).value,
+      [[0, { id, error: 'idempotency_mismatch', message }]],
+      'and a list does not take the other one for its own',
+    );
+  });
+
+  t.test('reads an answer that comes before its body is sent', async (t) => {
+    const early = createServer((_, res) => {
+      const headers = {
+        'content-type': 'application/json',
+        'retry-after': '7',
+        connection: 'close',
+      };
+      res
+        .writeHead(429, headers)
+        .end('{"error":"rate_limited","message":"no"}', () => res.socket?.destroySoon());
+    });
+    early.listen(0, '127.0.0.1');
+    await once(early, 'listening');
+    t.teardown(() => early.close());
+    const elsewhere = `http://127.0.0.1:${(early.address() as AddressInfo).port}`;
+    const large = { ...HELLO, stdin: 'x'.repeat(16 * 2 ** 20) };
+    t.match(await python(t, elsewhere, key, 1)('submit', [large]), {
+      thrown: 'ApiError',
+      status: 429,
+      error: 'rate_limited',
+    });
+  });
+
+  t.test('does not say rejected of what may be accepted', async (t) => {
+    const problem = (status: number, error: string) => ({
+      status,
+      body: JSON.stringify({ error, message: 'no' }),
+    });
+    const some = {
+      status: 202,
+      headers: { 'retry-after': '0' },
+      body: JSON.stringify([{ error: 'rate_limited', message: 'no' }, { id: 'id-1' }]),
+    };
+    for (const [answers, error] of [
+      [[problem(503, 'unavailable')], 'unreachable'],
+      [[problem(500, 'internal'), problem(429, 'rate_limited')], 'unreachable'],
+      [[problem(503, 'queue_full')], 'queue_full'],
+    ] as const) {
+      const { origin: elsewhere } = await answering(t, [some, ...answers]);
+      const { value } = await python(t, elsewhere, key, 3)('submit_all', [[HELLO, HELLO]]);
+      t.match(value, [{ error }, { id: 'id-1' }]);
+    }
   });
 
   t.test('names the address where another program gives a good answer', async (t) => {

@@ -121,9 +121,9 @@ function verdictLine(record: ResultRecord): string {
   return parts.join('  ');
 }
 
-/** Without an answer, nobody knows whether it was accepted. */
+/** Where an answer was lost, nobody knows whether it was accepted. */
 function explain(context: Context, error: unknown): number {
-  const what = error instanceof ApiError ? 'not run: ' : 'no result: ';
+  const what = error instanceof ApiError && !error.may_be_done ? 'not run: ' : 'no result: ';
   context.say(`${error instanceof ResultNotRead ? '' : what}${callText(error)}`);
   return NO_RESULT;
 }
