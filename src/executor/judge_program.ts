@@ -23,6 +23,7 @@ import {
   FEEDBACK_FILES,
   MESSAGE_BYTES,
   MESSAGE_FILES,
+  messageText,
 } from '../judging/checker_end.ts';
 import type { JudgeProgram as JudgeOrder, Judging } from '../judging/judging.ts';
 import { SECOND_LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
@@ -32,6 +33,9 @@ import { Program, type ProgramParts, type ProgramRun } from './program.ts';
 import type { RunReport } from './sandbox.ts';
 
 const MiB = 1024 * 1024;
+/** So many folders deep may be what a checker leaves for its next pass. */
+const STATE_DEPTH = 8;
+const OF_ANY_DEPTH = Array.from({ length: STATE_DEPTH + 1 }, (_, n) => `${'*/'.repeat(n)}*`);
 
 /** Of a checker that names none. An operator's bounds apply. */
 const JUDGE_LIMITS: LimitOverrides = {
@@ -149,7 +153,7 @@ export class Judge {
       return this.notSent(error).message;
     }
     const said = cutDiagnostics(this.program.compiled!, MESSAGE_BYTES).bytes;
-    return `the ${this.role} does not compile:\n${Buffer.from(said).toString()}`;
+    return `the ${this.role} does not compile:\n${messageText(said)}`;
   }
 
   runOn({ input, answer, output, args, left }: JudgedPass): ProgramRun {
@@ -241,7 +245,7 @@ export class Judge {
 
   /** A state of its own may be in the folder, if there are several passes. */
   #kept(): readonly string[] {
-    return this.#passes > 1 ? [...MESSAGE_FILES, '*', '*/*'] : FEEDBACK_FILES;
+    return this.#passes > 1 ? [...MESSAGE_FILES, ...OF_ANY_DEPTH] : FEEDBACK_FILES;
   }
 
   #place(name: string, content: BoxContent) {

@@ -410,7 +410,10 @@ function subjectOf(
 /** Where points are required, a test has no score of its own that a checker could give a share of. */
 function scoringOf({ judging, test }: TestOrder): { accept_score: number | null } | null {
   if (judging.scoring !== 'score') return null;
-  const group = judging.groups.find(({ name }) => name === test.group);
+  const named = (wanted: string | null) => judging.groups.find(({ name }) => name === wanted);
+  const group = named(test.group);
+  for (let above = group; above !== undefined; above = named(above.parent))
+    if (above.unscored) return null;
   return { accept_score: group?.points === 'required' ? null : (group?.accept_score ?? 1) };
 }
 

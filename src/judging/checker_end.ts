@@ -90,10 +90,11 @@ function pointsLeft(
 ): number | null | string {
   const [score, multiplier] = [feedback.get(SCORE), feedback.get(MULTIPLIER)];
   if (score !== undefined && multiplier !== undefined) return `left ${SCORE} and ${MULTIPLIER}`;
-  if (score !== undefined) return decimalFrom(textOf(score).trim()) ?? `left no number in ${SCORE}`;
+  if (score !== undefined)
+    return decimalFrom(messageText(score).trim()) ?? `left no number in ${SCORE}`;
   if (multiplier === undefined) return null;
   if (accept_score === null) return `left ${MULTIPLIER}, and the score of its test is unbounded`;
-  const share = decimalFrom(textOf(multiplier).trim());
+  const share = decimalFrom(messageText(multiplier).trim());
   if (share === null || share < 0 || share > 1)
     return `left no number from 0 to 1 in ${MULTIPLIER}`;
   return share * accept_score;
@@ -106,7 +107,7 @@ const TESTLIB_KINDS: Readonly<Record<number, CheckerEnd['kind']>> = {
 };
 
 function testlibEnd(run: CheckerRun, exit_code: number | null): CheckerEnd {
-  const messages = { message: textOf(run.stderr), team_message: '' };
+  const messages = { message: messageText(run.stderr), team_message: '' };
   const kind = TESTLIB_KINDS[exit_code ?? -1];
   if (kind !== undefined) return { ...messages, kind, points: null, next_pass: false };
   if (exit_code === 3) return failed(run, 'reports a failure of its own (exit code 3)');
@@ -133,20 +134,20 @@ function pointsPrinted(stderr: Uint8Array): number | null {
 
 function messagesOf({ feedback }: CheckerRun): { message: string; team_message: string } {
   return {
-    message: textOf(feedback.get(JUDGE_MESSAGE)),
-    team_message: textOf(feedback.get(TEAM_MESSAGE)),
+    message: messageText(feedback.get(JUDGE_MESSAGE)),
+    team_message: messageText(feedback.get(TEAM_MESSAGE)),
   };
 }
 
 /** The message begins with the reason, and goes on with what the checker wrote itself. */
 function failed(run: CheckerRun, reason: string): CheckerEnd {
-  const written = messagesOf(run).message || textOf(run.stderr);
+  const written = messagesOf(run).message || messageText(run.stderr);
   const message = `the ${run.role} ${reason}${written === '' ? '' : `\n${written}`}`;
   return { kind: 'failed', message, team_message: '', points: null, next_pass: false };
 }
 
 /** The first bytes as text, with U+FFFD for what is not UTF-8. A character that the cut goes through is left out. */
-function textOf(bytes: Uint8Array = new Uint8Array()): string {
+export function messageText(bytes: Uint8Array = new Uint8Array()): string {
   const kept = bytes.subarray(0, MESSAGE_BYTES);
   const isCut = kept.length === MESSAGE_BYTES;
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(kept, { stream: isCut });

@@ -5,7 +5,7 @@
  * the reject_score. A group adds up, or takes the least, the largest or the average of, the scores of its tests and groups
  * that were run. A test or group that was not run counts for nothing, but for a group whose require_pass is not met: it
  * scores its reject_score. Nor does one that `on_reject: break` would not have run, so `stop` does not change the score. Where
- * a checker failed, the submission has no score.
+ * a checker failed, the submission has no score. What an unscored group scores is no mistake, whatever it is.
  *
  * `graderFromFlags` reads the flags of the legacy format's default grader. In 2023-07, a `pass-fail` group of M points is a
  * `min` whose tests score M each, and a group's tests share its points (the reader of packages divides them).
@@ -60,6 +60,7 @@ function groupResult(
   { group, children }: GroupNode,
   outcomes: readonly ScoredTest[],
   results: Map<string, Result>,
+  counts_for_score = true,
 ): Result | null {
   const keep = (result: Result) => {
     results.set(group.name, result);
@@ -71,8 +72,8 @@ function groupResult(
   for (const child of children) {
     const result =
       typeof child === 'number'
-        ? testResult(group, outcomes[child]!, results)
-        : groupResult(child, outcomes, results);
+        ? testResult(group, outcomes[child]!, results, counts_for_score)
+        : groupResult(child, outcomes, results, counts_for_score && !isUnscored(child));
     if (result === null || isUnscored(child)) continue;
     parts.push(result);
     if (group.on_reject === 'break' && !result.accepted) break;
@@ -81,18 +82,19 @@ function groupResult(
   const accepted = isAccepted(group.accepted_if ?? 'all', parts);
   const counts = group.accepted_if === undefined || accepted;
   const score = counts ? aggregate(group, parts) : group.reject_score;
-  return keep({ accepted, score: inRange(group, score) });
+  return keep({ accepted, score: counts_for_score ? inRange(group, score) : score });
 }
 
 function testResult(
   group: JudgedGroup,
   { n, name, verdict, score }: ScoredTest,
   results: Map<string, Result>,
+  counts_for_score: boolean,
 ): Result | null {
   if (verdict === null) return null;
-  if (verdict === 'IE') throw new NotJudged();
+  if (verdict === 'IE' && counts_for_score) throw new NotJudged();
   const accepted = verdict === 'AC';
-  if (accepted) checkPoints(group, n, score);
+  if (accepted && counts_for_score) checkPoints(group, n, score);
   const result = {
     accepted,
     score: accepted ? (score ?? group.accept_score) : group.reject_score,

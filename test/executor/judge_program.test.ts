@@ -218,7 +218,8 @@ t.test('points of a checker are those of the test', async (t) => {
 });
 
 const PASSES = `import os, sys
-state = sys.argv[3] + 'state'
+state = sys.argv[3] + 'rounds/of/this/state'
+os.makedirs(os.path.dirname(state), exist_ok=True)
 seen = open(state).read() if os.path.exists(state) else ''
 assert not os.path.exists(sys.argv[3] + 'nextpass.in')
 n = int(sys.stdin.read())

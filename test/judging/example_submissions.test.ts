@@ -82,6 +82,8 @@ t.test('a comment in the source says what is expected', async (t) => {
     score?.requirements.map(({ score }) => score),
     [{ group: null, min: 12.5, max: 12.5 }],
   );
+  const commented = await verdicts('@EXPECTED_SCORE@: 50 */');
+  t.match(commented?.requirements, [{ score: { min: 50, max: 50 } }]);
   t.match(
     (await verdicts('@EXPECTED_RESULTS@: FINE'))?.why_not,
     /^submissions\/mixed\/a\.py: .*FINE is no known result/,

@@ -151,6 +151,10 @@ t.test('an unscored group counts neither for the score nor for acceptance', asyn
   t.strictSame(score(groups, 'sample:AC secret:WA'), ok(-1));
   t.strictSame(score(groups, 'secret:AC'), ok(5), 'a set without sample tests');
   t.strictSame(score(groups, 'sample:WA secret: secret:'), ok(null), 'no secret test was run');
+  const strict = [groups[0]!, { ...groups[1]!, range: [0, 0] as const }, groups[2]!];
+  t.strictSame(score(strict, 'sample:AC secret:AC'), ok(5), 'nor is its score ever a mistake');
+  t.strictSame(score(groups, 'sample:IE secret:AC'), ok(5));
+  t.strictSame(score(groups, 'sample:AC secret:IE'), ok(null));
 });
 
 t.test('a group whose requirement is not met scores its reject_score', async (t) => {

@@ -126,8 +126,10 @@ type Annotation = { verdicts: FinalVerdict[] | null; score: number | null };
 async function annotation(files: ProgramFiles, bounds: PackageBounds): Promise<Annotation> {
   for (const { entry } of files.files.filter(({ entry }) => isSource(entry))) {
     const text = await readSource(entry, bounds);
-    const [, words] = /@EXPECTED_(?:RESULTS|SCORE)@:([^\n]*)/.exec(text) ?? [];
-    if (words === undefined) continue;
+    const [, line] = /@EXPECTED_(?:RESULTS|SCORE)@:([^\n]*)/.exec(text) ?? [];
+    if (line === undefined) continue;
+    // The end of a comment.
+    const words = line.replace(/\*\/|-->/, '');
     const score = toNumber(words.trim());
     if (score !== null) return { verdicts: null, score };
     const verdicts = words.split(',').flatMap((word) => verdictsOf(word, entry.path));
@@ -137,11 +139,7 @@ async function annotation(files: ProgramFiles, bounds: PackageBounds): Promise<A
 }
 
 function verdictsOf(word: string, path: string): readonly FinalVerdict[] {
-  const name = word
-    .replace(/\*\/|-->/, '')
-    .trim()
-    .toUpperCase()
-    .replaceAll('_', '-');
+  const name = word.trim().toUpperCase().replaceAll('_', '-');
   const known = Object.entries(VERDICT_WORDS).find(([key]) => key === name);
   if (known === undefined)
     throw new PackageProblem(path, `@EXPECTED_RESULTS@: ${name} is no known result`);

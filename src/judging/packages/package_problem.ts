@@ -32,5 +32,7 @@ function inOneLine(text: string): string {
       /[\p{C}\p{Zl}\p{Zp}]/gu,
       (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,
     );
-  return shown.length <= MOST_CHARACTERS ? shown : `${shown.slice(0, MOST_CHARACTERS)}...`;
+  return shown.length <= MOST_CHARACTERS
+    ? shown
+    : `${shown.slice(0, MOST_CHARACTERS).toWellFormed()}...`;
 }

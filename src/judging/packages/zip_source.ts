@@ -123,7 +123,8 @@ function checkEntry(
     throw wrong(`compression method ${header.compressionMethod} is not supported; use deflate`);
   }
   const type = (header.externalFileAttributes >>> 16) & UNIX_TYPE.mask;
-  if (type === UNIX_TYPE.link) throw wrong('it is a link');
+  if (type === UNIX_TYPE.link)
+    throw wrong('it is a link; pack the files that links lead to: zip without -y');
   if (type !== 0 && type !== (is_folder ? UNIX_TYPE.folder : UNIX_TYPE.file)) {
     throw wrong('it is neither a file nor a folder');
   }
