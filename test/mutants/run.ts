@@ -21,15 +21,17 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Parser, type Result } from 'tap-parser';
 import { startServer } from '../../src/local/postgres.ts';
 import type { Mutant } from './mutant.ts';
 import { mutants } from './mutants.ts';
 
-/** Copies that are tested at the same time. */
-const TREES = [resolve('build/mutants/1'), resolve('build/mutants/2')];
+/** Copies that are tested at the same time: more than there are processors, because a test waits for half of its time. */
+const TREES = Array.from({ length: availableParallelism() + 2 }, (_, n) =>
+  resolve(`build/mutants/${n + 1}`),
+);
 /** For a test of the unchanged tree. */
 const TIMEOUT_MS = 300_000;
 /** A change may make a test wait for ever. A test that takes so much longer than unchanged is ended. */
