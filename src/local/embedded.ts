@@ -1,5 +1,6 @@
 /** The embedded PostgreSQL, for a machine without one. All of its files are in the state directory. */
-import { readFile, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect, type Db } from '../db.ts';
@@ -41,6 +42,7 @@ export async function startEmbedded(
   { creates, say, signal }: Start,
 ): Promise<Embedded & { server: Server }> {
   await finishExchange(dataDir(options));
+  requireNoRestore(options, creates);
   const port = await lastPort(options);
   if ((await dataMajor(dataDir(options))) === null) {
     // Not a folder that this user may not read.
@@ -48,13 +50,34 @@ export async function startEmbedded(
     requireCreation(options, creates, port);
   }
   const secrets = await localSecrets(resolve(options.state_dir));
-  const given = { ...serverOptions(options, secrets, port), say, ...(signal && { signal }) };
+  const given = {
+    ...serverOptions(options, secrets, port),
+    say,
+    ...(signal && { signal }),
+    ...(creates === 'always' && { mark: RESTORING }),
+  };
   const started = await startWithRoles(given, secrets);
   await keepPort(options, started.server.port).catch((error) =>
     say(`the next start may take another port for PostgreSQL: ${faultLine(error)}`),
   );
   return started;
 }
+
+/** In data that were made for a restore, until it has ended. */
+const RESTORING = 'restore.unfinished';
+const restoringFile = (options: Options) => join(dataDir(options), RESTORING);
+
+/** A log that began in the place of the one that is being restored would be a second one under the same name and key. */
+function requireNoRestore(options: Options, creates: Creates): void {
+  if (creates === 'always' || !existsSync(restoringFile(options))) return;
+  throw new Fault(
+    `a restore into ${dataDir(options)} has not ended`,
+    'run `./runledger restore FILE` again; it needs no other preparation',
+  );
+}
+
+export const endRestore = (options: Options): Promise<void> =>
+  rm(restoringFile(options), { force: true });
 
 /**
  * A port was stored after a start on data. If they are gone, they may be on a disk that is not mounted: a second log would begin
@@ -105,6 +128,7 @@ export const serverOptions = (
 
 /** Uses the server that runs on this data, or else starts it. */
 export async function findOrStartEmbedded(options: Options, start: Start): Promise<Embedded> {
+  requireNoRestore(options, start.creates);
   const port = await runningPort(dataDir(options));
   if (port === null) return startEmbedded(options, start);
   // While an upgrade copies old data, their server runs. What a command stored in them would be lost.

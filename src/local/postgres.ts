@@ -83,6 +83,8 @@ export type ServerOptions = {
   durable: boolean;
   /** False: data that are missing are an error. By default they are made. */
   creates?: boolean;
+  /** Data that it makes have an empty file of this name from their first moment on. */
+  mark?: string;
   /** Its clients know the port: no other is used if it is taken. */
   same_port?: boolean;
   /** Gets a line every 10 s while it recovers. */
@@ -275,6 +277,8 @@ async function makeData(
   try {
     if (uid !== null) await chown(making, NOBODY, NOBODY);
     await initialise(making, data_dir, uid === null ? null : NOBODY, binaries, options);
+    if (options.mark !== undefined)
+      await writeFile(join(making, options.mark), '', { mode: 0o600, flush: options.durable });
     if (uid !== null) await chownAll(making, uid);
     await rename(making, data_dir).catch((error: NodeJS.ErrnoException) => {
       // Another start made the data in between. What follows says whether its server runs.

@@ -30,7 +30,7 @@ import {
 } from './backup_file.ts';
 import { VERIFY_LOCK } from './beside_verify.ts';
 import { copyOut } from './entries.ts';
-import { migrate, migrateTo } from './migrate.ts';
+import { migrate, migrateTo, RESTORING } from './migrate.ts';
 import { DEFINITIONS } from './schema_version.ts';
 import { digestOf, sqlFiles } from './sql_files.ts';
 import { sessionSettings } from './verify_session.ts';
@@ -108,6 +108,16 @@ async function* watched(
   }
 }
 
+export async function requireBackup(path: string): Promise<void> {
+  const reader = new BackupReader(path);
+  try {
+    const { format } = await reader.line();
+    if (format !== FORMAT) throw notABackup(path);
+  } finally {
+    reader.close();
+  }
+}
+
 export async function restore(
   address: DatabaseAddress | string,
   path: string,
@@ -119,6 +129,12 @@ export async function restore(
     const { format, version, made_at } = await reader.line();
     if (format !== FORMAT) throw notABackup(path);
     await requireEmpty(db);
+    // Before it has tables in which a log could begin.
+    await db
+      .unsafe(
+        `create schema if not exists runledger; comment on schema runledger is '${RESTORING}'`,
+      )
+      .simple();
     const older = await migrationsBefore(version);
     if (older === null) await migrate(address, { empty: true });
     else await migrateTo(address, older, LOADING);
@@ -218,6 +234,7 @@ async function load(db: Db, reader: BackupReader, watch: Watch): Promise<number>
   if (missing) throw new Fault(`the backup lacks the table ${missing}`, 'use another copy of it');
   if (watch.counted) watch.counted(await rowsOf(db, [...filled]));
   await db`select runledger.ensure_generation()`;
+  await db.unsafe('comment on schema runledger is null');
   return filled.size;
 }
 

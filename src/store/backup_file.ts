@@ -10,15 +10,14 @@
  * A file that was cut off or changed has no such end. A reader keeps no more than a chunk of a file, also of a forged one.
  */
 import { createHash } from 'node:crypto';
-import { constants, createReadStream, createWriteStream, existsSync } from 'node:fs';
-import { copyFile, link, rm } from 'node:fs/promises';
+import { createReadStream, createWriteStream, existsSync } from 'node:fs';
+import { link, rename, rm, writeFile } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { Fault } from '../fault.ts';
 
 export const FORMAT = 'runledger backup 1';
 
-const { COPYFILE_EXCL } = constants;
 const LENGTH_BYTES = 4;
 const MAX_LINE_BYTES = 2 ** 20;
 /** Rows are gathered up to this size: compressing each on its own would take far longer. */
@@ -76,11 +75,18 @@ export async function writeBackup(path: string, parts: Parts): Promise<number> {
 const exists = (path: string) =>
   new Fault(`${path} exists already, and a backup replaces no file`, 'choose another name');
 
-/** Unlike rename, neither of the two replaces a file. Not every file system has links. */
+/** Unlike rename, a link replaces no file. Not every file system has links: there the name is taken first, by an empty file. */
 async function putThere(from: string, to: string): Promise<void> {
   const taken = (error: NodeJS.ErrnoException) => error.code === 'EEXIST';
+  const takeName = async () => {
+    await writeFile(to, '', { flag: 'wx', mode: 0o600 });
+    await rename(from, to).catch(async (error) => {
+      await rm(to, { force: true });
+      throw error;
+    });
+  };
   await link(from, to)
-    .catch((error) => (taken(error) ? Promise.reject(error) : copyFile(from, to, COPYFILE_EXCL)))
+    .catch((error) => (taken(error) ? Promise.reject(error) : takeName()))
     .catch((error) => Promise.reject(taken(error) ? exists(to) : error));
 }
 

@@ -18,14 +18,24 @@ export async function backUpInto(
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const time = now.toISOString().replace(/\.\d+|[-:]/g, '');
   const path = join(folder, `runledger-${time}.backup`);
+  // Before: the new one may need their room.
+  const unfinished = await removeUnfinished(folder, now);
   const done = await backUp(db, path);
   const names = (await readdir(folder)).sort();
   // The new one is the last, although the clock may have been ahead when another was made.
   const others = names.filter((name) => NAMED.test(name) && name !== basename(path));
-  const removed = [...others, basename(path)].slice(0, -keep);
-  for (const name of names.filter((name) => UNFINISHED.test(name)))
-    if ((await stat(join(folder, name))).mtimeMs < now.getTime() - UNFINISHED_MS)
-      removed.push(name);
-  for (const name of removed) await rm(join(folder, name));
-  return { ...done, path, removed };
+  const old = [...others, basename(path)].slice(0, -keep);
+  for (const name of old) await rm(join(folder, name));
+  return { ...done, path, removed: [...unfinished, ...old] };
+}
+
+/** Another one may be made right now. */
+async function removeUnfinished(folder: string, now: Date): Promise<string[]> {
+  const removed: string[] = [];
+  for (const name of (await readdir(folder)).filter((name) => UNFINISHED.test(name))) {
+    if ((await stat(join(folder, name))).mtimeMs >= now.getTime() - UNFINISHED_MS) continue;
+    await rm(join(folder, name));
+    removed.push(name);
+  }
+  return removed;
 }

@@ -31,6 +31,14 @@ export async function createKey(
   return row!.id;
 }
 
+/** Until when a secret works that is not the newest one; null: there is none. */
+export async function graceEnds(db: Db, id: string): Promise<Date | null> {
+  const [row] = await db<{ ends: Date }[]>`
+    select expires_at as ends from runledger.key_secrets
+    where key_id = ${id} and expires_at > runledger.clock() order by expires_at desc limit 1`;
+  return row?.ends ?? null;
+}
+
 /** Returns the time at which the secret before ends. */
 export async function rotateKey(
   db: Db,

@@ -37,6 +37,7 @@ export const migrate = (
   { empty = false } = {},
 ): Promise<Migrated> =>
   withLock(address, async (db) => {
+    if (!empty) await refuseUnfinishedRestore(db);
     const applied = await applyMigrations(db);
     const definitions = await replaceDefinitions(db);
     if (!empty) await begin(db);
@@ -83,6 +84,15 @@ async function refuseOtherVersion(db: postgres.Sql): Promise<void> {
 
 const storedMigrations = (db: postgres.Sql) => db<{ name: string; sha256: string }[]>`
   select name, sha256 from runledger.migrations where name <> ${DEFINITIONS}`;
+
+/** The comment on the schema until a restore has ended. A log that began there would be a second one under its name and key. */
+export const RESTORING = 'a restore into this database has not ended';
+
+async function refuseUnfinishedRestore(db: postgres.Sql): Promise<void> {
+  const [row] = await db<{ said: string | null }[]>`
+    select pg_catalog.obj_description(pg_catalog.to_regnamespace('runledger')::oid, 'pg_namespace') as said`;
+  if (row!.said === RESTORING) throw new Fault(RESTORING, 'run `./runledger restore FILE` again');
+}
 
 /** The rows that every log begins with, and the partitions of this month. */
 async function begin(db: postgres.Sql): Promise<void> {

@@ -10,8 +10,9 @@
  * 4. Correct the rows of test sets, which are read from manifests: that takes longer than the swap may.
  * 5. Recount the counters that are not in the log (of keys, accounts and the queue).
  *
- * No verify runs during the swap (beside_verify.ts). The swap requests its locks with a time limit and tries again, so it never makes the service wait for long. An event that
- * must not follow (RL422) ends the rebuild, and the live projections stay as they are.
+ * No verify runs during the swap (beside_verify.ts). The swap requests its locks with a time limit and tries again, so it never
+ * makes the service wait for long. An event that must not follow (RL422) ends the rebuild, and the live projections stay as they
+ * are.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type postgres from 'postgres';
@@ -82,6 +83,7 @@ async function rebuildAlone(
   let seen = await snapshot(db);
   const { events, rows } = await fill(db);
   const fill_ms = performance.now() - began;
+  await boundPartitions(db);
   say(`${events} events folded into ${rows} rows in ${Math.round(fill_ms)} ms`);
   let caught_up = 0;
   for (let pass = 0; pass < MAX_PASSES; pass++) {
@@ -169,6 +171,22 @@ async function fill(db: postgres.ReservedSql): Promise<{ events: number; rows: n
   return { events: row!.events, rows };
 }
 
+/** With these constraints, attaching a partition needs no scan of its rows. This scan takes long, so it is made before the swap. */
+async function boundPartitions(db: postgres.ReservedSql): Promise<void> {
+  const parts = await partitionsOf(db);
+  const made = await madeTables(db);
+  for (const { name, check } of parts.filter(({ name }) => made.has(name)))
+    if (check) await db.unsafe(`alter table ${NEW}.${name} add constraint bounds check (${check})`);
+}
+
+const madeTables = async (db: postgres.ReservedSql): Promise<Set<string>> =>
+  new Set(
+    (
+      await db<{ name: string }[]>`
+        select relname as name from pg_class where relnamespace = ${NEW}::regnamespace`
+    ).map(({ name }) => name),
+  );
+
 /** Folds the streams that have events which the snapshot does not see. */
 async function foldSince(db: postgres.ReservedSql, seen: string): Promise<number> {
   const [changed] = await db<{ ids: string; count: number }[]>`
@@ -224,25 +242,10 @@ async function swap(
   db: postgres.ReservedSql,
   seen: string,
 ): Promise<{ late: number; locked_at: number }> {
-  // Before the locks: constraints with which attaching a partition needs no scan of its rows.
   const parts = await partitionsOf(db);
-  const made = new Set(
-    (await db`select relname from pg_class where relnamespace = ${NEW}::regnamespace`).map(
-      (row) => row['relname'],
-    ),
-  );
+  const made = await madeTables(db);
   if (parts.some(({ name }) => !made.has(name)))
     throw new Fault('a partition was created during the rebuild', 'run it again');
-  const bounded = parts.filter(({ check }) => check);
-  await db
-    .unsafe(
-      bounded
-        .map(
-          ({ name, check }) => `alter table ${NEW}.${name} add constraint bounds check (${check})`,
-        )
-        .join(';\n'),
-    )
-    .simple();
   await db.unsafe(`set local lock_timeout = ${SWAP_LOCK_MS}`);
   await db.unsafe(EXCHANGE_LOCK);
   const locked_at = performance.now();

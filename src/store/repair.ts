@@ -64,8 +64,10 @@ export async function repair(
   return db.begin(async (tx) => {
     const owner = tx as unknown as Db;
     await owner.unsafe(EXCHANGE_LOCK);
-    // Nothing is sealed or detached until the end.
-    await owner`lock table runledger.checkpoints, runledger.log_tiles, runledger.log_gaps in access exclusive mode`;
+    // Nothing is sealed or detached until the end, which may be long. The state of the service can be read, but no receipt.
+    await owner`lock table runledger.checkpoints in exclusive mode`;
+    await owner`lock table runledger.log_tiles in access exclusive mode`;
+    await owner`lock table runledger.log_gaps in exclusive mode`;
     const last = await lastCheckpoint(owner);
     if (!last) throw new CannotSeal('there is no checkpoint yet, so there is nothing to repair');
     const place = await sealablePlace(owner, last);

@@ -213,6 +213,15 @@ t.test('a key gets a second secret by rotation, and is revoked', async (t) => {
   );
   const of = async () => JSON.parse((await runledger(['keys', 'list', '--json'], env)).stdout)[0];
   t.match(await of(), { id: created.id, secrets: 2, revoked_at: null });
+  const repeated = await runledger(['keys', 'rotate', created.id], env);
+  t.match(repeated, {
+    status: 1,
+    stdout: '',
+    stderr: /has a new secret already, .* add --again$/m,
+  });
+  t.match(await of(), { secrets: 2 });
+  const meant = await runledger(['keys', 'rotate', created.id, '--again'], env);
+  t.match(meant, { status: 0, stdout: KEY });
   t.equal((await runledger(['keys', 'revoke', created.id], env)).status, 0);
   t.match(await of(), { revoked_at: String });
 });

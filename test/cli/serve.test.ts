@@ -214,6 +214,24 @@ t.test('a command starts the database for its own call, and stops it', async (t)
     mkdirSync(to, { mode: 0o700 });
     copyFileSync(join(from, 'secrets.json'), join(to, 'secrets.json'));
     const there = environment(to);
+    const none = await runledger(['restore', `${backup}.none`], there);
+    t.equal(none.status, 1, none.stdout);
+    t.notOk(existsSync(join(to, 'postgres')), 'nothing is made for a file that is not there');
+    const bad = join(to, 'bad.backup');
+    writeFileSync(bad, readFileSync(backup!).subarray(0, -100));
+    t.match(await runledger(['restore', bad], there), {
+      status: 1,
+      stderr: /the backup is damaged/,
+    });
+    for (const command of [['keys', 'list'], ['serve']])
+      t.match(
+        await runledger(command, there),
+        {
+          status: 1,
+          stderr: /a restore into .*\/postgres has not ended: run `.\/runledger restore /,
+        },
+        'no other log begins in its place',
+      );
     await well(['restore', backup!], there);
     t.match(await well(['verify', '--offline', '--policy', policy!], there), /proven up to leaf/);
     t.match(await well(['keys', 'list'], there), /early/);

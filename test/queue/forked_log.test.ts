@@ -94,7 +94,8 @@ t.test('doctor asks each witness', async (t) => {
   const look = (db: Db, witnesses: readonly Witness[] | null) =>
     witnessCheck.look({ config: { witnesses }, database: async () => db } as unknown as Context);
   t.match(await look(w.db, null), [{ state: 'ok', found: /^none/ }]);
-  t.match(await look((await aLog(t)).w.db, [witness]), [
+  const empty = await aLog(t);
+  t.match(await look(empty.w.db, [witness]), [
     { state: 'ok', found: /there is no checkpoint yet/ },
   ]);
   await original.append(4);
@@ -108,6 +109,16 @@ t.test('doctor asks each witness', async (t) => {
   ]);
   t.match(await look(copy.db, [witness]), [
     { state: 'fail', found: /our tree has \d+ events, and it has cosigned one of \d+/ },
+  ]);
+  const emptied = {
+    config: { witnesses: [witness], seal_key: Buffer.alloc(32, 7), log_origin: KEY.origin },
+    database: async () => empty.w.db,
+  } as unknown as Context;
+  t.match(await witnessCheck.look(emptied), [
+    {
+      state: 'fail',
+      found: /there is no checkpoint yet: our tree has 0 events, and it has cosigned/,
+    },
   ]);
 });
 

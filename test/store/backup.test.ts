@@ -8,6 +8,7 @@ import t from 'tap';
 import { connect } from '../../src/db.ts';
 import { backUp, restore } from '../../src/store/backup.ts';
 import { backUpInto } from '../../src/store/backup_folder.ts';
+import { migrate } from '../../src/store/migrate.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer, emptyDatabase } from '../support/database.ts';
 import { seal } from './seal_now.ts';
@@ -202,8 +203,14 @@ t.test('a file that is damaged or of another version restores nothing', async (t
     forged((text) => text.replace(/\{"sequences":.*\}\n/, `{"sequences":${value}}\n`));
   await fails(sequences('null'), /^the backup is damaged: invalid input syntax for type bigint/);
   await fails(sequences('{}'), /^the backup is damaged: invalid input syntax for type bigint/);
+  await t.rejects(
+    migrate(urls.owner),
+    { message: /^a restore into this database has not ended$/ },
+    'no other log begins in its place',
+  );
 
   await restore(urls.owner, path);
+  await migrate(urls.owner);
   t.same(
     (await verify(db, { policy: alone, live: false })).problems,
     [],
@@ -227,6 +234,10 @@ t.test('a folder keeps the newest backups, and everything that is none of its ow
   for (const file of [killed, running, own]) await writeFile(file, '');
   await utimes(killed, 0, 0);
   await utimes(own, 0, 0);
+  await writeFile(join(backups, name('20260302T0200')), '');
+  await t.rejects(at('2026-03-02T02:00'), { message: /exists already/ });
+  t.notOk((await readdir(backups)).includes(basename(killed)), 'the new one may need its room');
+  await rm(join(backups, name('20260302T0200')));
   await at('2026-03-02T02:00');
   await t.rejects(at('2026-03-02T02:00'), { message: /exists already/ });
   t.ok((await readdir(backups)).includes(name('20260301T0200')), 'a failure removes nothing');

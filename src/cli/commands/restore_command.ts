@@ -1,4 +1,5 @@
-import { restore } from '../../store/backup.ts';
+import { endRestore } from '../../local/embedded.ts';
+import { requireBackup, restore } from '../../store/backup.ts';
 import { type Command, JSON_OPTION } from '../command.ts';
 
 export const command: Command = {
@@ -9,7 +10,10 @@ export const command: Command = {
   example: 'restore runledger.backup',
   async run(context) {
     const [file = ''] = context.words;
+    // A database that is made for a file that is none would be in the way.
+    await requireBackup(file);
     const done = await restore(await context.address(), file);
+    if (!context.config.database_url) await endRestore(context.config);
     if (done.applied.length > 0)
       context.say(
         `the backup is of an older version; migrations applied: ${done.applied.join(', ')}`,

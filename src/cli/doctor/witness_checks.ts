@@ -19,9 +19,9 @@ export const witnesses: Check = {
 };
 
 function findingOf({ name, cosigned, problem, forked }: WitnessState): Finding {
-  if (!cosigned) return ok('witnesses', `${name}: there is no checkpoint yet`);
-  const { size, behind, behind_s } = cosigned;
-  const state = `${name} has cosigned ${size} events, ${behind} events and ${Math.round(behind_s)} s behind the newest checkpoint`;
+  const state = cosigned
+    ? `${name} has cosigned ${cosigned.size} events, ${cosigned.behind} events and ${Math.round(cosigned.behind_s)} s behind the newest checkpoint`
+    : `${name}: there is no checkpoint yet`;
   if (!problem) return ok('witnesses', state);
   const remedy = 'see "Witnesses" in OPERATING.md';
   return (forked ? fail : warn)('witnesses', `${state}: ${problem}`, remedy);
