@@ -29,6 +29,7 @@ import type {
 import type { Installed } from '../languages/common/toolchains.ts';
 import type { CacheLease, CompileCache } from './compile_cache.ts';
 import { type Diagnostics, diagnosticsOf, PROGRAM_BYTES } from './compile_limits.ts';
+import { isDiskFull } from './disk_full.ts';
 import { compileProfileOf } from './profiles.ts';
 import { type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
 
@@ -205,7 +206,11 @@ export class Compiler {
     if (!answer.compiled) return result;
     if (!isName(answer.entry)) return unfit(result, NO_NAME);
     const artefact = cache.newArtefact();
-    await putArtefact(cache.artefacts_folder, artefact, answer.files);
+    const put = () => putArtefact(cache.artefacts_folder, artefact, answer.files);
+    await put().catch(async (error) => {
+      if (!isDiskFull(error) || !(await cache.makeRoom())) throw error;
+      await put();
+    });
     const bytes = answer.files.values().reduce((sum, file) => sum + file.length, 0);
     const kept = { artefact, entry: answer.entry, bytes };
     return { ...result, program: cache.keep(key, order.account_id, kept, answer.files.size) };

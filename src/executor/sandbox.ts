@@ -349,6 +349,8 @@ export class Sandbox {
     return new Promise((resolve, reject) => {
       const reader = new FrameReader((type, id, payload) => {
         if (type !== FRAME.hello) return this.#take(type, id, payload);
+        // It ends when its socket does.
+        if (this.#closed) return void socket.destroy();
         this.#isolation = JSON.parse(payload.toString('utf8')) as Isolation;
         this.#socket = socket;
         if (this.#deadlineUs !== 0) this.#sendDeadline();

@@ -116,6 +116,8 @@ export type EpochContext<E extends Epoch> = {
   current(): E;
   /** The database failed this epoch: another must take its place. */
   onFailed(): void;
+  /** A job of the consumer stays locked, in whichever epoch it was fetched: the next epoch frees it. */
+  onStuck(): void;
   /** Records a name by which jobs are locked for the consumer. False: it was declared dead. */
   addLocker(locker: string): Promise<boolean>;
 };
@@ -261,6 +263,11 @@ export async function joinQueue<E extends Epoch>(
         of.fenced = true;
         nudge();
       },
+      onStuck() {
+        if (member !== of) return;
+        of.fenced = true;
+        nudge();
+      },
     });
   }
 
@@ -336,7 +343,10 @@ export async function joinQueue<E extends Epoch>(
       if (swept.consumer !== null) {
         log.warn({ ...swept }, 'a consumer was found dead; its executions wait again');
         options.onSwept?.(swept);
-        continue;
+        if (!isDue()) continue;
+        // Many have died, and each takes time. This consumer must not seem dead for that; the next turn goes on.
+        swept_at = 0;
+        return beatNow();
       }
       if (swept.alive === null) return;
       await neighbours.meet(swept.alive);
@@ -347,12 +357,13 @@ export async function joinQueue<E extends Epoch>(
     }
   }
 
+  const isDue = () => performance.now() - confirmed_at >= HEARTBEAT_MS - TIMER_SLACK_MS;
+
   /** One round of registering, heartbeat and sweep, as far as each is due. Answers how long to pause. */
   async function turn(): Promise<number> {
-    const due = hurry || performance.now() - confirmed_at >= HEARTBEAT_MS - TIMER_SLACK_MS;
     try {
       if (member === null) await register();
-      else if (due || failing) await beat(member);
+      else if (hurry || isDue() || failing) await beat(member);
       const sweep_ms = suspects.length > 0 ? SUSPECT_MS : SWEEP_MS;
       if (performance.now() - swept_at >= sweep_ms - TIMER_SLACK_MS) {
         swept_at = performance.now();

@@ -338,7 +338,7 @@ export function openExecutionEpoch(
       await retryWhileAway(settle, () => context.lost.aborted || context.isLeaving());
     } catch (error) {
       if (!isAway(error)) log.warn({ err: error, job: job.id }, 'a job stays locked');
-      context.onFailed();
+      context.onStuck();
     } finally {
       in_flight.remove(job.id);
       // The number in flight may have been what kept the loop from fetching.

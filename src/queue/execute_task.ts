@@ -15,6 +15,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { isRejected } from '../db.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
+import { isDiskFull } from '../executor/disk_full.ts';
 import type { Watchers } from '../executor/judged_execution.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
@@ -82,6 +83,8 @@ export function createExecuteTask(options: ExecuteOptions): ExecutionTask {
   const endOf = endSignals(options.cut);
   return async (job, membership) => {
     const { id: job_id, submission_id, priority: turn, alone, newcomer } = job;
+    // Fetched together with another one. An idle worker must not wait until this one has run all of them.
+    if (alone && options.slots.hasAlone()) return 'returned';
     const slot = options.slots.reserve({ alone, turn, newcomer });
     try {
       // Take every slot first, so that a neighbour's crash is not counted against this submission.
@@ -305,10 +308,6 @@ function lossOf(error: unknown, cut: boolean): { reason: LossReason; failed: boo
 
 const isOutOfMemory = (error: unknown) =>
   error instanceof SandboxFault && error.kind === 'out_of_memory';
-
-/** A file of a test set, or a program, does not fit. */
-const isDiskFull = (error: unknown) =>
-  ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException | null)?.code ?? '');
 
 /** Asks again for as long as the database is away and the lease may still be ours. */
 const untilTaken = <T>({ lost }: Membership, ask: () => Promise<T>): Promise<T> =>

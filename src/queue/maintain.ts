@@ -21,7 +21,7 @@ const MINUTE = 60 * SECOND;
 
 export function choresOf(options: {
   pending_max_age_ms: number;
-  seal: ((db: Db) => Promise<unknown>) | null;
+  seal: ((db: Db, stopping: AbortSignal) => Promise<unknown>) | null;
 }): Chore[] {
   const { pending_max_age_ms, seal } = options;
   const max_age_s = pending_max_age_ms / SECOND;

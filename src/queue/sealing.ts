@@ -4,11 +4,14 @@ import type { Log } from '../log.ts';
 import { CannotSeal, NotYet } from '../store/cannot_seal.ts';
 import type { Sealer } from '../store/checkpoints.ts';
 
-export function sealing(sealer: Sealer, log: Log): (db: Db) => Promise<void> {
+export function sealing(
+  sealer: Sealer,
+  log: Log,
+): (db: Db, stopping?: AbortSignal) => Promise<void> {
   let logged: string | null = null;
-  return async (db) => {
+  return async (db, stopping) => {
     try {
-      await sealer.seal(db);
+      await sealer.seal(db, stopping);
       if (logged !== null) log.info('the log is sealed again');
       logged = null;
     } catch (error) {

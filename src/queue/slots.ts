@@ -59,6 +59,8 @@ export type Slots = {
   newcomers(): number;
   /** Counts from now on. */
   reserve(job?: SlotJob): SlotReservation;
+  /** A job has, or waits for, all slots. */
+  hasAlone(): boolean;
   /** Each reservation is of one slot, and none waits to be alone. */
   areSingle(): boolean;
   /** How many are prefetched while a reservation waits for a slot; else 0. */
@@ -297,6 +299,7 @@ export function createSlots(options: SlotsOptions): Slots {
     free,
     newcomers,
     reserve,
+    hasAlone: () => alone_reserved > 0,
     areSingle,
     backlog: () => (waiting.length > 0 ? prefetch() : 0),
   };

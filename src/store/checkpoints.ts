@@ -59,9 +59,10 @@ export type Sealer = {
   readonly key: LogKey | null;
   /**
    * Seals all events that can be sealed now, and not those that come while it seals: each checkpoint costs the same, however few
-   * events it adds, so on a busy service one would follow the other without a pause. Throws CannotSeal.
+   * events it adds, so on a busy service one would follow the other without a pause. After `stopping` it makes no further
+   * checkpoint. Throws CannotSeal.
    */
-  seal(db: Db): Promise<Sealed[]>;
+  seal(db: Db, stopping?: AbortSignal): Promise<Sealed[]>;
   /** Throws CannotSeal if the next checkpoint could not be signed. Signs nothing. */
   check(db: Db): Promise<void>;
   /** Why this process seals nothing; null while it seals. */
@@ -114,7 +115,7 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
   return {
     key,
     check: (db) => noting(async () => void (await begin(db))),
-    seal: (db) => noting(() => repeatedly(() => sealOne(db))),
+    seal: (db, stopping) => noting(() => repeatedly(() => sealOne(db), stopping)),
     problem: () => stopped ?? failed,
     stop: (reason) => {
       stopped = reason;
@@ -125,9 +126,12 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
   };
 }
 
-async function repeatedly(sealOne: () => Promise<Next | null>): Promise<Sealed[]> {
+async function repeatedly(
+  sealOne: () => Promise<Next | null>,
+  stopping: AbortSignal | undefined,
+): Promise<Sealed[]> {
   const done: Sealed[] = [];
-  for (;;) {
+  while (!stopping?.aborted) {
     const next = await sealOne().catch((error: { code?: string }) => {
       // Another process is sealing; it will seal the rest, too.
       if (error.code === 'RL409') return null;
@@ -142,6 +146,7 @@ async function repeatedly(sealOne: () => Promise<Next | null>): Promise<Sealed[]
     done.push({ number, events, size: checkpoint.size });
     if (complete) return done;
   }
+  return done;
 }
 
 /** What the next checkpoint is built on. */

@@ -108,9 +108,14 @@ export async function startWitness(options: WitnessOptions): Promise<Witness> {
       new Promise((resolve) => {
         server.close(() => resolve());
         server.closeIdleConnections();
+        // One on which no request was complete is not idle, and its time limits have ended with the server. What the witness
+        // has decided is on the disk.
+        setTimeout(() => server.closeAllConnections(), CLOSE_MS).unref();
       }),
   };
 }
+
+const CLOSE_MS = 3_000;
 
 const TOO_LARGE: Answer = { status: 413, body: 'the request is too large\n' };
 const TOO_LONG: Answer = {

@@ -195,6 +195,7 @@ async function scene(t: Test, announcements?: Announcements) {
       throw new Error('not asked for');
     },
     onFailed: () => failed.push('failed'),
+    onStuck: () => {},
     addLocker: (locker) => addLocker(w.web, consumer_id, locker),
   };
   const open = (over: Partial<EpochContext<never>> = {}) => {

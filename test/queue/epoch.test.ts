@@ -58,6 +58,7 @@ async function scene(t: Test) {
         isLeaving: () => isLeaving,
         current: () => current,
         onFailed: () => failed.push(epoch),
+        onStuck: () => failed.push(epoch),
         addLocker: async () => true,
       },
       {

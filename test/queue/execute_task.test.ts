@@ -247,6 +247,17 @@ t.test('one that runs alone starts when every other has left', async (t) => {
   t.match((await s.events(alone.submission_id)).at(-1), { type: 'submission.completed' });
 });
 
+t.test('of two that run alone, the second goes back for another worker', async (t) => {
+  const s = await scene(t);
+  const [one, two] = [await s.fetched({ alone: true }), await s.fetched({ alone: true })];
+  const end = Promise.withResolvers<ExecutionOutcome>();
+  const first = s.run(one, () => end.promise);
+  t.equal(await s.run(two, mustNotRun(t)), 'returned');
+  end.resolve(outcome());
+  t.equal(await first, 'finished');
+  t.equal(await s.run(two, async () => outcome()), 'finished', 'when it is fetched again');
+});
+
 t.test('a job that was not started goes back when the grace period is over', async (t) => {
   const s = await scene(t);
   const job = await s.fetched({ alone: true });

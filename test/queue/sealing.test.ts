@@ -87,3 +87,11 @@ t.test('another error of the chore is not taken for one of these', async (t) => 
   const chore = sealing(createSealer(key), pino({ level: 'silent' }));
   await t.rejects(chore(w.worker), { code: '42501' });
 });
+
+t.test('a stop makes no further checkpoint', async (t) => {
+  const w = await world(t);
+  await append(w.db, 3);
+  const sealer = createSealer(key);
+  t.same(await sealer.seal(w.web, AbortSignal.abort()), []);
+  t.equal((await sealer.seal(w.web)).length, 1);
+});

@@ -1,6 +1,7 @@
 /** `./runledger witness` as a process. */
 import { once } from 'node:events';
 import { mkdir, stat, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
@@ -54,6 +55,10 @@ t.test('it starts, cosigns, and stops', async (t) => {
   const another = await runledger([...args, '--listen', '127.0.0.1:0']);
   t.equal(another.status, 1);
   t.match(another.stderr, /stop the witness that uses this folder/);
+  // One that says nothing does not keep it.
+  const silent = connect(Number(new URL(address).port), '127.0.0.1');
+  silent.on('error', () => {});
+  await once(silent, 'connect');
   child.kill('SIGTERM');
   t.same(await exited, [0, null]);
 });
