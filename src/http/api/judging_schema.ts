@@ -18,6 +18,7 @@ import {
   patternProblem,
 } from '../../judging/paths.ts';
 import { acceptedNames, BY_NAME, CANONICAL_NAMES } from '../../languages/common/registry.ts';
+import { join } from '../wire/json_text.ts';
 import type { FieldError } from '../wire/problem.ts';
 import { type FieldRule, ruled } from './field_rules.ts';
 import {
@@ -225,7 +226,7 @@ function compareSchema() {
 function nestedMessage(issue: v.UnionIssue<v.BaseIssue<unknown>>): string {
   const nested = issue.issues?.find(({ path }) => path !== undefined);
   const name = nested && v.getDotPath(nested);
-  return name ? `${name} ${nested.message}` : COMPARE_FORMS;
+  return name ? `${join('', name)} ${nested.message}` : COMPARE_FORMS;
 }
 
 const PATH_KEYWORDS = { minLength: 1, maxLength: PATH_LIMIT_BYTES, pattern: PATH_PATTERN };

@@ -86,8 +86,8 @@ export function submissionParser(rules: SubmissionRules): SubmissionParser {
       if (not_parsed) return { unread: errors };
       if (value === undefined) return { unread: [{ path: '', message: 'is not valid JSON' }] };
       const { key, others } = splitKey(value);
-      const idempotency_key = key === null ? null : parseUuid(String(key));
-      if (key !== null && (typeof key !== 'string' || idempotency_key === null))
+      const idempotency_key = typeof key === 'string' ? parseUuid(key) : null;
+      if (key !== null && idempotency_key === null)
         errors.push({ path: 'idempotency_key', message: 'must be a UUID' });
       const parsed = read({ value: others, errors });
       return parsed.errors ? parsed : { ...parsed, idempotency_key };

@@ -20,7 +20,7 @@ import {
   readBatch,
 } from './read_batch.ts';
 import { type ReceivedBody, withBody } from './receive_body.ts';
-import { rejectedKey, spendThen } from './spend_rate.ts';
+import { rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
 import { ACCEPTED, NO_TEST_SET, QUEUE_FULL_RETRY_S, queueFull } from './submit.ts';
 
 const REPLAYED = v.strictObject({
@@ -83,6 +83,9 @@ async function submitBody(
   digest: Uint8Array,
   body: ReceivedBody,
 ): Promise<Answer> {
+  // A batch takes as long in the database as a hundred submissions, and all others wait for it. So strangers get none.
+  exchange.has_known_key ||= await web.known_keys.knows(digest);
+  if (!exchange.has_known_key) return unauthorized();
   const items = await readBatch(web, exchange, body.bytes);
   if ('errors' in items) return spendThen(web, exchange, digest, invalid(items.errors));
   const outcomes = await web.submissions.submitAll(

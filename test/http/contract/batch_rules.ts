@@ -218,16 +218,20 @@ export const batchRules: Rule[] = [
       const deep = `{"limits": ${'['.repeat(10_000)}${']'.repeat(10_000)}}`;
       const twice = `{"code": "", "code": "", "language": "python", "idempotency_key": "${randomUUID()}"}`;
       const lone = '{"language": "python", "code": "\\ud800"}';
-      const { status, json } = await raw(
+      const odd_key = '{"language": "python", "code": "", "idempotency_key": {"toString": 0}}';
+      const long_name = `{"language": "python", "code": "", "compare": {"by": "tokens", "${'n'.repeat(10_000)}": 1}}`;
+      const { status, json, text } = await raw(
         service,
         key,
-        ` [ ${deep} ,\n${twice},${lone}, ${one}\t] `,
+        ` [ ${deep} ,\n${twice},${lone},${odd_key},${long_name}, ${one}\t] `,
       );
       equal(status, 202);
       deepEqual(
         json.map(({ error }: { error?: string }) => error ?? 'accepted'),
-        [...Array(3).fill('invalid_request'), 'accepted'],
+        [...Array(5).fill('invalid_request'), 'accepted'],
       );
+      deepEqual(json[3].fields, [{ path: 'idempotency_key', message: 'must be a UUID' }]);
+      ok(text.length < 5_000, 'the answer does not grow with the request');
     },
   ),
   contract('a body over 8 MiB is a 413, and an item over 2 MiB an error of its own', async (s) => {
