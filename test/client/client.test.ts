@@ -188,10 +188,19 @@ t.test('an item of a batch is tried as often as a call, under one key', async (t
 
 t.test('run gives the id before a long program ends', async (t) => {
   const service = await common();
-  const client = createClient({ server: service.webs[0]!.origin, api_key: await service.key() });
+  const asked: unknown[] = [];
+  const client = createClient({
+    server: service.webs[0]!.origin,
+    api_key: await service.key(),
+    fetch: (url, init) => {
+      asked.push((init!.headers as Record<string, string>)['prefer']);
+      return fetch(url, init);
+    },
+  });
   const { promise: accepted, resolve } = Promise.withResolvers<string>();
   const ran = client.run(hello, { onAccepted: resolve });
   const id = await accepted;
+  t.equal(asked[0], 'wait=1');
   t.equal((await client.result(id)).status, 'pending');
   await service.worker.finish(id);
   t.match(await ran, { id, verdict: 'AC' });

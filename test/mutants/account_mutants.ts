@@ -26,6 +26,26 @@ export const accountMutants: readonly Mutant[] = [
     ['waiting calls are notified', "  perform pg_notify('runledger_done', before.id::text);\n", ''],
     ['the key is recorded', "'key_id', key_id)", "'key_id', before.account_id)"],
   ),
+  ...inFile(
+    'src/client/client.ts',
+    'test/client/client.test.ts',
+    [
+      'what may be accepted was not rejected',
+      'error instanceof ApiError && !error.may_be_done;',
+      'error instanceof ApiError;',
+    ],
+    [
+      'a lost answer is remembered',
+      'failed(problem, may_be_done || this_may_be_done)',
+      'failed(problem, this_may_be_done)',
+    ],
+    ['a piece begins the time limit again', 'limit.refresh();', ''],
+    [
+      'run with onAccepted does not wait for the end',
+      'const { body } = onAccepted',
+      'const { body } = onAccepted === null',
+    ],
+  ),
   ...inFile('src/client/client.ts', 'test/client/client.test.ts', [
     'an item of a batch has a key from its first try on',
     'idempotency_key: one.idempotency_key ?? randomUUID(),',
@@ -83,6 +103,11 @@ export const accountMutants: readonly Mutant[] = [
     'the output of tests is not shown while they run',
     'judging.tests === null ? watchers.onRun : undefined',
     'watchers.onRun',
+  ]),
+  ...inFile('src/queue/execute_task.ts', 'test/queue/execute_task.test.ts', [
+    'one that runs alone at a time',
+    'if (alone && options.slots.hasAlone())',
+    'if (false)',
   ]),
   ...inFile('src/queue/execute_task.ts', 'test/queue/execute_task.test.ts', [
     'a cancelled run is not released as a failure',

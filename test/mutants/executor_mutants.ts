@@ -210,9 +210,10 @@ export const executorMutants: readonly Mutant[] = [
     ],
     [
       'a state outlives its pass',
-      "return this.#passes > 1 ? [...MESSAGE_FILES, '*', '*/*'] : FEEDBACK_FILES;",
+      'return this.#passes > 1 ? [...MESSAGE_FILES, ...OF_ANY_DEPTH] : FEEDBACK_FILES;',
       'return FEEDBACK_FILES;',
     ],
+    ['a state may be in folders', 'const STATE_DEPTH = 8;', 'const STATE_DEPTH = 1;'],
     [
       'a judge that cannot be sent is no failure of the sandbox',
       'if (!(error instanceof RangeError)) throw error;',

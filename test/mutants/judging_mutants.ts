@@ -138,7 +138,7 @@ export const judgingMutants: readonly Mutant[] = [
     ['half a character is left out', '{ stream: isCut }', '{ stream: false }'],
     ['the end of a short message is kept', '{ stream: isCut }', '{ stream: true }'],
     ['a byte order mark is kept', ', { ignoreBOM: true }', ''],
-    ['a failure shows stderr', ' || textOf(run.stderr)', ''],
+    ['a failure shows stderr', ' || messageText(run.stderr)', ''],
   ),
   ...inFile(
     'src/judging/outcome.ts',
@@ -233,7 +233,21 @@ export const judgingMutants: readonly Mutant[] = [
     'test/judging/score.test.ts',
     ['only sets with scores have one', "set.scoring !== 'score' || ", ''],
     ['a set without groups has no score', ' || set.groups.length === 0', ''],
-    ['a checker that failed leaves no score', "if (verdict === 'IE') throw new NotJudged();", ''],
+    [
+      'a checker that failed leaves no score',
+      "if (verdict === 'IE' && counts_for_score) throw new NotJudged();",
+      '',
+    ],
+    [
+      'a checker that failed on an unscored test leaves one',
+      "if (verdict === 'IE' && counts_for_score)",
+      "if (verdict === 'IE')",
+    ],
+    [
+      'an unscored group has no range',
+      'counts_for_score ? inRange(group, score) : score',
+      'inRange(group, score)',
+    ],
     [
       'points of a rejected test are ignored',
       ': group.reject_score,\n  };',

@@ -6,6 +6,36 @@ const EXECUTIONS = 'test/store/executions.test.ts';
 const ORACLE = 'test/store/oracle.test.ts';
 
 export const storeMutants: readonly Mutant[] = [
+  ...inFile(
+    'src/store/migrate.ts',
+    'test/store/backup.test.ts',
+    [
+      'no log begins where a restore did not end',
+      'if (!empty) await refuseUnfinishedRestore(db);',
+      '',
+    ],
+    ['a restore goes on where one did not end', 'if (!empty) await refuse', 'await refuse'],
+  ),
+  ...inFile('src/store/backup.ts', 'test/store/backup.test.ts', [
+    'a restore that ended leaves no mark',
+    "await db.unsafe('comment on schema runledger is null');",
+    '',
+  ]),
+  ...inFile('src/store/backup_folder.ts', 'test/store/backup.test.ts', [
+    'what is unfinished goes before the next backup',
+    'const unfinished = await removeUnfinished(folder, now);\n  const done = await backUp(db, path);',
+    'const done = await backUp(db, path);\n  const unfinished = await removeUnfinished(folder, now);',
+  ]),
+  ...inFile('src/store/checkpoints.ts', 'test/queue/sealing.test.ts', [
+    'a stop makes no further checkpoint',
+    'while (!stopping?.aborted) {',
+    'while (true) {',
+  ]),
+  ...inFile('src/cli/doctor/witness_checks.ts', 'test/queue/forked_log.test.ts', [
+    'a fork is seen without a checkpoint',
+    "if (!problem) return ok('witnesses', state);",
+    "if (!problem || !cosigned) return ok('witnesses', state);",
+  ]),
   ...inFile('src/store/migrate.ts', 'test/store/schema_version.test.ts', [
     'an older migrate changes nothing of a newer version',
     'if (strange !== null) throw strange;',

@@ -103,7 +103,7 @@ export type Wire = {
 };
 
 /** The longest that a test waits for bytes. */
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 300_000;
 
 /** A connection on which the test writes any bytes. */
 export function wire(port: number): Wire {
