@@ -45,6 +45,8 @@ export type Watch = {
   progress?(tables: number, bytes: number): void;
   /** The rows of each table. To count them, each table is read once more. */
   counted?(rows: Rows): void;
+  /** All of a backup is in the database. */
+  loaded?(): Promise<void>;
 };
 export type Rows = Readonly<Record<string, string>>;
 
@@ -144,6 +146,7 @@ export async function restore(
       .catch((error) =>
         Promise.reject(OF_DATA.test(codeOf(error)) ? damaged(error.message) : error),
       );
+    await watch.loaded?.();
     const { applied } = older === null ? { applied: [] } : await migrate(address);
     // The partitions of the months since, and what the planner knows of the tables.
     await db`select runledger.ensure_partitions()`;

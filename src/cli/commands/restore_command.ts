@@ -12,8 +12,12 @@ export const command: Command = {
     const [file = ''] = context.words;
     // A database that is made for a file that is none would be in the way.
     await requireBackup(file);
-    const done = await restore(await context.address(), file);
-    if (!context.config.database_url) await endRestore(context.config);
+    const { config } = context;
+    const done = await restore(await context.address(), file, {
+      loaded: async () => {
+        if (!config.database_url) await endRestore(config);
+      },
+    });
     if (done.applied.length > 0)
       context.say(
         `the backup is of an older version; migrations applied: ${done.applied.join(', ')}`,
