@@ -9,6 +9,6 @@ const server = await startServer({
   durable: false,
   settings: {},
 });
-process.stdout.write(`${JSON.stringify({ pid: server.pid, port: server.port })}\n`);
-// Stops in order on SIGTERM; until then it runs.
+// Stops in order on SIGTERM; until then it runs. Whoever reads the line may send the signal at once.
 process.once('SIGTERM', () => server.stop());
+process.stdout.write(`${JSON.stringify({ pid: server.pid, port: server.port })}\n`);

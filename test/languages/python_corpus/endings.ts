@@ -127,7 +127,7 @@ export const endings = family('ending', {
   'a pool of threads':
     'from concurrent.futures import ThreadPoolExecutor\np = ThreadPoolExecutor(3)\nf = p.submit(lambda: print("ran"))\nprint("main done" if f.result() is None else "")',
   'a timer':
-    'import threading\nthreading.Timer(0.05, print, ("timer",)).start()\nprint("main done")',
+    'import threading\nsaid = threading.Event()\nthreading.Timer(0.05, lambda: (said.wait(), print("timer"))).start()\nprint("main done")\nsaid.set()',
   'a queue':
     'import queue, threading\nq = queue.Queue()\nthreading.Thread(target=lambda: [print(q.get()) for _ in range(2)]).start()\nq.put(1); q.put(2)',
   asyncio:
