@@ -151,7 +151,7 @@ export type ClientOptions = {
 export type CallOptions = { signal?: AbortSignal };
 export type SubmitOptions = CallOptions & { idempotency_key?: string };
 export type RunOptions = SubmitOptions & {
-  /** The submission is stored, since a second at most. It goes on even if run fails after that. */
+  /** Called within a second after the submission was stored. The submission goes on even if run fails after that. */
   onAccepted?: (id: string) => void;
 };
 export type ResultOptions = CallOptions & { encoding?: 'utf8' | 'base64' };
@@ -323,7 +323,7 @@ const TEMPORARY = new Set([429, 500, 502, 503, 504]);
 /** The errors of an item of a batch that was not stored, and that may be stored later. */
 const TEMPORARY_ERRORS = new Set(['rate_limited', 'queue_full', 'unavailable']);
 
-/** So long `run` with onAccepted waits for the result of a short program: the id comes with the end of the wait. */
+/** How long the first call of `run` waits if there is an onAccepted: the answer with the id comes at the end of that wait. */
 const ACCEPTED_WAIT_S = 1;
 
 const TEST_SETS = '/api/test-sets';

@@ -37,7 +37,7 @@ LONGEST_PAUSE_S = 60.0
 WAIT_S = 30
 # Longer than that, so that the service ends the wait.
 CALL_TIMEOUT_S = 45.0
-# So long run with on_accepted waits for the result of a short program: the id comes with the end of the wait.
+# How long the first call of run waits if there is an on_accepted: the answer with the id comes at the end of that wait.
 ACCEPTED_WAIT_S = 1
 # Longer than the service takes for an upload, beside the time that its archive needs on the slowest line.
 UPLOAD_TIMEOUT_S = 300.0
@@ -397,8 +397,8 @@ class Runledger:
     ) -> Result:
         """
         The record of the submission when it has ended: one call where the result is there in time. on_accepted gets the id
-        when the submission is stored, since a second at most: it goes on even if run fails after that. TimeoutError, as with wait: there is no result
-        within timeout_s.
+        within a second after the submission was stored. The submission goes on even if run fails after that. TimeoutError, as
+        with wait: there is no result within timeout_s.
         """
         deadline = _deadline(timeout_s, f"there is no result within {timeout_s} s")
         wait_s = WAIT_S if on_accepted is None else ACCEPTED_WAIT_S

@@ -5,7 +5,7 @@
  * the reject_score. A group adds up, or takes the least, the largest or the average of, the scores of its tests and groups
  * that were run. A test or group that was not run counts for nothing, but for a group whose require_pass is not met: it
  * scores its reject_score. Nor does one that `on_reject: break` would not have run, so `stop` does not change the score. Where
- * a checker failed, the submission has no score. What an unscored group scores is no mistake, whatever it is.
+ * a checker failed, the submission has no score. In an unscored group, no score is a mistake.
  *
  * `graderFromFlags` reads the flags of the legacy format's default grader. In 2023-07, a `pass-fail` group of M points is a
  * `min` whose tests score M each, and a group's tests share its points (the reader of packages divides them).

@@ -259,16 +259,16 @@ export async function joinQueue<E extends Epoch>(
       current: () => of.epoch,
       addLocker: (locker) => session.ask((db) => addLocker(db, consumer_id, locker)),
       onFailed() {
-        if (member !== of || of.number !== number) return;
-        of.fenced = true;
-        nudge();
+        if (of.number === number) replaceEpoch(of);
       },
-      onStuck() {
-        if (member !== of) return;
-        of.fenced = true;
-        nudge();
-      },
+      onStuck: () => replaceEpoch(of),
     });
+  }
+
+  function replaceEpoch(of: Member<E>): void {
+    if (member !== of) return;
+    of.fenced = true;
+    nudge();
   }
 
   function beatNow(): void {

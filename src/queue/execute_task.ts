@@ -83,7 +83,7 @@ export function createExecuteTask(options: ExecuteOptions): ExecutionTask {
   const endOf = endSignals(options.cut);
   return async (job, membership) => {
     const { id: job_id, submission_id, priority: turn, alone, newcomer } = job;
-    // Fetched together with another one. An idle worker must not wait until this one has run all of them.
+    // One fetch can bring several of these. The others go back, so that idle workers can take them.
     if (alone && options.slots.hasAlone()) return 'returned';
     const slot = options.slots.reserve({ alone, turn, newcomer });
     try {

@@ -62,7 +62,7 @@ t.test('arguments that every test inherits are bounded all together', async (t) 
     [
       'of the program',
       { ...NEW, ...program, ...many(80) },
-      /^data\/secret\/7\d\.in: with it the names and arguments of all tests have more than 4194304 bytes, with one more for each$/,
+      /^data\/secret\/7\d\.in: with it the names and arguments of all tests have more than 4194304 bytes, counting one more for each$/,
     ],
   ]);
   t.equal((await read(t, { ...NEW, ...program, ...many(60) })).set.tests.length, 60);

@@ -9,6 +9,6 @@ const server = await startServer({
   durable: false,
   settings: {},
 });
-// Stops in order on SIGTERM; until then it runs. Whoever reads the line may send the signal at once.
+// Stops in order on SIGTERM; until then it runs. The reader of the line may send the signal at once.
 process.once('SIGTERM', () => server.stop());
 process.stdout.write(`${JSON.stringify({ pid: server.pid, port: server.port })}\n`);

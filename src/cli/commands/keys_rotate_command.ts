@@ -17,7 +17,9 @@ export const command: Command = {
       default: '24h',
       help: 'how long the old secret stays valid: 30min, 24h, 7d; at most 365d',
     },
-    again: { help: 'although the secret before the newest one still works: it ends at once then' },
+    again: {
+      help: 'rotate even during an earlier grace period: the older secret then ends at once',
+    },
     json: JSON_OPTION,
   },
   example: 'keys rotate 018f0000-0000-7000-8000-000000000000 --grace 24h',

@@ -10,7 +10,7 @@ export const command: Command = {
   example: 'restore runledger.backup',
   async run(context) {
     const [file = ''] = context.words;
-    // A database that is made for a file that is none would be in the way.
+    // Before a database is made: a file that is no backup must not leave an empty one.
     await requireBackup(file);
     const { config } = context;
     const done = await restore(await context.address(), file, {

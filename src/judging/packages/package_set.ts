@@ -162,7 +162,7 @@ function checkTexts(data: DataGroup, { set_text_bytes, required_names }: Package
     if (left >= 0) return;
     throw new PackageProblem(
       path,
-      `with it the names and arguments of all tests have more than ${set_text_bytes} bytes, with one more for each`,
+      `with it the names and arguments of all tests have more than ${set_text_bytes} bytes, counting one more for each`,
     );
   };
   const visit = (group: DataGroup) => {
