@@ -92,6 +92,8 @@ as $$
 #variable_conflict use_column
 declare
   s submissions;
+  -- so many of the first events, and of the last ones
+  end_events constant integer := 250;
 begin
   perform operator_of(session);
   select x.* into s from submissions x where x.id = console_submission.id;
@@ -107,7 +109,9 @@ begin
     from deliveries d where d.id = s.id);
   proof := (select to_jsonb(p) from proof_of(s.id) p where p.checkpoint is not null);
   events := (select jsonb_agg(to_jsonb(t) #- '{facts,tests}' order by t.version) from (
-    select * from audit_timeline t where t.submission_id = s.id order by t.version limit 500) t);
+    (select * from audit_timeline t where t.submission_id = s.id and t.version <= end_events order by t.version)
+    union all
+    (select * from audit_timeline t where t.submission_id = s.id and t.version > end_events order by t.version desc limit end_events)) t);
   select coalesce(jsonb_agg(jsonb_build_object('kind', p.kind, 'size', octet_length(p.bytes)) order by k.n), '[]'),
     coalesce(array_agg(substr(p.bytes, 1, head_bytes) order by k.n), '{}')
   into payloads, heads
@@ -223,10 +227,14 @@ begin
         coalesce(x.facts ->> 'submission_id', case when x.type = 'delivery.requested' then x.stream::text end) as submission_id,
         x.facts - '{operator,account_id,digest,sketch,leaves_sketch,request_id,submission_id}'::text[] as facts
       from (
-        -- bounded before the filter: test sets of users are events of this kind of stream, too
-        select * from (select l.stream, l.at, l.type, l.facts from log l where l.stream >= 'f0000000-0000-0000-0000-000000000000'
-          order by l.generation desc, l.xid desc, l.seq desc limit 1000) last
+        -- Test sets of users are events of this kind of stream, too: so many must not put the commands out of sight, and still more
+        -- must not hold up the page.
+        (select l.stream, l.at, l.type, l.facts from (
+          select * from events e where e.stream >= 'f0000000-0000-0000-0000-000000000000'
+          order by e.generation desc, e.xid desc, e.seq desc limit 100000) last
+        join log l on l.stream = last.stream and l.version = last.version
         where last.type not like 'test\_set.%' or not last.facts ? 'key_id'
+        order by last.generation desc, last.xid desc, last.seq desc limit at_most)
         union all
         (select e.stream, e.at, e.type, e.facts from events e
           where e.type = 'delivery.requested' and (e.facts ->> 'replay') is not null order by e.at desc limit at_most)

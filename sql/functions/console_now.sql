@@ -15,6 +15,7 @@ as $$
         extract(epoch from clock() - w.heartbeat_at) as heartbeat_s,
         (select count(*) from leases l where l.consumer_id = w.id) as running
       from alive_workers() w limit 200) x),
+    'slots', (select coalesce(jsonb_object_agg(l.language, l.slots), '{}') from alive_languages() l),
     'running', (select coalesce(jsonb_object_agg(x.language, x.count), '{}') from (
       select s.language, count(*) from leases l join submissions s on s.id = l.submission_id group by 1) x),
     'minutes', (select coalesce(jsonb_agg(to_jsonb(x) order by x.minute), '[]') from (

@@ -190,7 +190,7 @@ function composeConsole(parts: WebParts): ConsoleParts {
     store: patient(createConsole(db)),
     sessions,
     known_sessions: createKnownSessions(sessions),
-    live: patient(live),
+    live: { ...patient({ state: live.state }), log: live.log },
     sign_ins: createSignInLimit(),
     webhooks,
     key_prefix: config.key_prefix,

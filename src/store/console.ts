@@ -60,6 +60,7 @@ export type ShownSubmission = {
     host: string | null;
   } | null;
   proof: { index: number; checkpoint: number } | null;
+  /** Of very many, the first and the last ones. */
   events: ShownEvent[];
   payloads: ShownPayload[];
   /** The payload of kind `tests`; null if there is none, or if it is large. */

@@ -26,6 +26,8 @@ export type Now = {
     toolchains: Record<string, string>;
     heartbeat_s: number;
   }[];
+  /** By language, of all workers. */
+  slots: Record<string, number>;
   /** By language. */
   running: Record<string, number>;
   minutes: Minute[];

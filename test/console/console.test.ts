@@ -230,6 +230,43 @@ t.test('the console', async (t) => {
   });
 
   await t.test(
+    'the form on the page of an account makes a key for it, whatever its name',
+    async (t) => {
+      const name = 'Acme\u200e\nof <b>';
+      await service.key({ account: name });
+      const [{ account_id } = { account_id: '' }] = await service.db<{ account_id: string }[]>`
+      select id as account_id from runledger.accounts where name = ${name}`;
+      const form = await visitor.hidden(`/accounts/${account_id}`, '/keys');
+      const made = await visitor.post('/keys', { tier: 'beta', ...form });
+      t.equal(made.status, 200);
+      const keys = await service.db`select from runledger.keys where account_id = ${account_id}`;
+      t.equal(keys.length, 2);
+      const nobody = `${'f'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`;
+      for (const other of [nobody, 'x', ''])
+        t.equal(
+          (await visitor.post('/keys', { tier: 'beta', ...form, account_id: other })).status,
+          400,
+        );
+    },
+  );
+
+  await t.test('a search field sends back what was looked for', async (t) => {
+    const name = 'a\u200e\u202e"<';
+    const { text } = await visitor.get(`/submissions?${new URLSearchParams({ account: name })}`);
+    t.match(text, 'name="account" value="a&#8206;&#8238;&quot;&lt;"');
+    t.match(text, 'look for the account');
+  });
+
+  await t.test('many test sets of users do not put the commands out of sight', async (t) => {
+    await service.db`
+      select runledger.append_events(runledger.permanent_id(), 0, '{test_set.created}', array[jsonb_build_object(
+        'account_id', k.account_id, 'key_id', k.id, 'tests', 1, 'groups', 0, 'files', '{"count": 1, "size_bytes": 1}'::jsonb,
+        'bytes', jsonb_build_object('manifest', jsonb_build_object('size', 1, 'sha256', repeat('0', 64))))])
+      from generate_series(1, 1100), (select * from runledger.keys limit 1) k`;
+    t.match((await visitor.get('/log')).text, 'operator.created');
+  });
+
+  await t.test(
     'each key of an account is on one page, also where all are of one moment',
     async (t) => {
       await service.db`

@@ -233,6 +233,7 @@ const NOW: Now = {
     { id: 'a', host: 'a', slots: 3, toolchains: { python: '3', cpp: '12' } },
     { id: 'b', host: 'b', slots: 1, toolchains: { python: '3' } },
   ].map((worker) => ({ ...worker, running: 0, isolation: 'v2', heartbeat_s: 1 })),
+  slots: { cpp: 3, python: 4 },
   running: { cpp: 1 },
   minutes: [],
 };

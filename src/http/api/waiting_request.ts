@@ -47,7 +47,7 @@ export function rejectUnknownParameters(
   const there = known.length > 0 ? `there is ${known.join(', ')}` : 'this call has none';
   for (const name of new Set(query.keys())) {
     if (known.includes(name) || errors.length >= 100) continue;
-    const shown = name.toWellFormed().slice(0, 64);
+    const shown = name.slice(0, 64).toWellFormed();
     errors.push({
       path: `?${shown}`,
       message: `is not a parameter here; ${there}`,

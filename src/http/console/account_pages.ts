@@ -5,7 +5,7 @@ import { parseUuid } from '../wire/header_values.ts';
 import { CONSOLE, consolePage, messagePage, nextLink, table, terms, time } from './console_page.ts';
 import type { ConsoleCall, Visit } from './console_parts.ts';
 import { changeKey, newKeyForm } from './key_pages.ts';
-import { html } from './markup.ts';
+import { fieldValue, html } from './markup.ts';
 
 const PATH = '/accounts';
 
@@ -23,10 +23,10 @@ export const accountsPage: ConsoleCall = {
     return consolePage(visit, {
       title: 'Accounts',
       section: PATH,
-      main: html`<form class="filters" role="search" action="${CONSOLE}${PATH}"><label>name <input name="name" value="${part}" autocomplete="off"></label> <button>Search</button></form>
+      main: html`<form class="filters" role="search" action="${CONSOLE}${PATH}"><label>name <input name="name" value="${fieldValue(part)}" autocomplete="off"></label> <button>Search</button></form>
 ${table('Accounts', ACCOUNT_COLUMNS, rows)}
 ${last && nextLink(PATH, query, { after: last.name })}
-${newKeyForm(visit, tiers, part)}`,
+${newKeyForm(visit, tiers, null)}`,
     });
   },
 };
@@ -73,7 +73,7 @@ export const accountPage: ConsoleCall = {
 <p><a href="${CONSOLE}/submissions?${submissions.toString()}">Its submissions</a></p>
 ${table('Keys', keyColumns(visit), keys)}
 ${last && nextLink(`${PATH}/${account.id}`, query, { before: last.id })}
-${newKeyForm(visit, tiers, account.name)}`,
+${newKeyForm(visit, tiers, account)}`,
     });
   },
 };

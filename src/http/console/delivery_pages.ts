@@ -1,8 +1,8 @@
 /** Deliveries of webhooks, and a delivery that is requested again. */
 
 import { DELIVERY_STATUSES } from '../../domain/delivery_outcomes.ts';
-import { isSecret } from '../../domain/webhook_secret.ts';
-import type { ShownDelivery } from '../../store/console.ts';
+import { isSecret, SECRET_LIMIT_BYTES } from '../../domain/webhook_secret.ts';
+import { PAGE_ROWS, type ShownDelivery } from '../../store/console.ts';
 import { REPLAY_PROBLEMS } from '../../store/deliveries.ts';
 import { parseUuid } from '../wire/header_values.ts';
 import {
@@ -21,7 +21,6 @@ import type { ConsoleCall, Visit } from './console_parts.ts';
 import { type Html, html } from './markup.ts';
 
 const PATH = '/deliveries';
-const SECRET_BYTES = 256;
 
 export const deliveriesPage: ConsoleCall = {
   path: PATH,
@@ -36,7 +35,11 @@ export const deliveriesPage: ConsoleCall = {
       section: PATH,
       main: html`<form class="filters" action="${CONSOLE}${PATH}">${choice('status', 'status', DELIVERY_STATUSES, status)} <button>Show</button></form>
 ${table('Deliveries', COLUMNS, rows)}
-${next !== null && nextLink(PATH, query, { before: next })}`,
+${
+  next !== null &&
+  html`${rows.length < PAGE_ROWS && html`<p>This page looked through a bounded number of deliveries; there are more.</p>`}
+${nextLink(PATH, query, { before: next })}`
+}`,
     });
   },
 };
@@ -80,7 +83,7 @@ export const replay: ConsoleCall = {
     if (id === null) return not(404, REPLAY_PROBLEMS.unknown);
     if (secret !== '' && webhooks === null)
       return not(400, 'This process has no RUNLEDGER_WEBHOOK_KEYS, so it cannot keep a secret.');
-    if (Buffer.byteLength(secret) > SECRET_BYTES || !isSecret(secret))
+    if (Buffer.byteLength(secret) > SECRET_LIMIT_BYTES || !isSecret(secret))
       return not(400, 'The secret is not one that a submission can have.');
     const encrypted = secret === '' ? null : webhooks!.encrypt(id, secret);
     const replayed = await store.replay(visit.asking, id, encrypted);

@@ -6,7 +6,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { newSecret, secretDigest } from '../../access/secret.ts';
-import type { ShownKey, ShownTier } from '../../store/console.ts';
+import type { Console, ShownAccount, ShownKey, ShownTier } from '../../store/console.ts';
 import type { Answer } from '../wire/answer.ts';
 import { parseUuid } from '../wire/header_values.ts';
 import { CONSOLE, consolePage, form, messagePage, redirect, time } from './console_page.ts';
@@ -34,13 +34,22 @@ const newKeyId = () => `f${randomUUID().slice(1)}`;
 const hidden = (name: string, value: string | number): Html =>
   html`<input type="hidden" name="${name}" value="${value}" autocomplete="off">`;
 
-export const newKeyForm = (visit: Visit, tiers: readonly ShownTier[], account: string): Html =>
+/** `account`: whose key it will be; null: the name is asked for. */
+export const newKeyForm = (
+  visit: Visit,
+  tiers: readonly ShownTier[],
+  account: Pick<ShownAccount, 'id' | 'name'> | null,
+): Html =>
   form(
     visit,
     PATH,
     html`${hidden('id', newKeyId())}<fieldset><legend>Make a key</legend>
-<p>A name that is not there yet makes a new account.</p>
-<label>account <input name="account" value="${account}" maxlength="200" required="required" autocomplete="off"></label>
+${
+  account === null
+    ? html`<p>A name that is not there yet makes a new account.</p>
+<label>account <input name="account" maxlength="200" required="required" autocomplete="off"></label>`
+    : html`${hidden('account_id', account.id)}<p>It will be a key of ${account.name}.</p>`
+}
 <label>tier <select name="tier" required="required">${tiers.map(({ name }) => html`<option>${name}</option>`)}</select></label>
 <button>Make a key</button></fieldset>`,
   );
@@ -81,13 +90,23 @@ const incomplete = (visit: Visit) =>
 const noKey = (visit: Visit) =>
   messagePage(visit, 404, 'No such key', 'There is no key with this id.');
 
+/** The form on an account's page has its id, because no field of a form can have every name; the other one has a name. */
+async function accountOf(store: Console, visit: Visit, given: URLSearchParams) {
+  const account_id = given.get('account_id');
+  if (account_id === null) return given.get('account')?.trim() ?? '';
+  const id = parseUuid(account_id);
+  const found = id && (await store.account(visit.asking, { id, before: null }));
+  return found ? found.account.name : null;
+}
+
 export const createKey: ConsoleCall = {
   path: PATH,
   kind: 'form',
   async handler({ store, key_prefix }, visit, given) {
     const id = parseUuid(given.get('id') ?? '');
     if (id === null) return incomplete(visit);
-    const account = given.get('account')?.trim() ?? '';
+    const account = await accountOf(store, visit, given);
+    if (account === null) return incomplete(visit);
     const tier = given.get('tier') ?? '';
     const secret = newSecret(key_prefix);
     const secret_digest = secretDigest(secret);

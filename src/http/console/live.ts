@@ -5,7 +5,11 @@ import { type KnownMinutes, minutesToRead, shownMinutes, withMinutes } from './l
 
 const REFRESH_MS = 2_000;
 
-export type Live = { state(): Promise<LiveState> };
+export type Live = {
+  state(): Promise<LiveState>;
+  /** What this process knows of the log, without the database. */
+  log(): LiveState['log'];
+};
 
 export type LiveState = {
   at: string;
@@ -49,6 +53,7 @@ export function createLive(parts: LiveParts, now_ms: () => number = Date.now): L
     }
   }
   return {
+    log: () => logOf(parts),
     state() {
       // A refresh that takes longer is waited for, and one that failed is not repeated at once.
       if (last !== null && (reading || now_ms() < last.from_ms + REFRESH_MS)) return last.state;
@@ -57,6 +62,10 @@ export function createLive(parts: LiveParts, now_ms: () => number = Date.now): L
       return last.state;
     },
   };
+}
+
+function logOf({ sealingProblem, witnesses }: LiveParts): LiveState['log'] {
+  return { problem: sealingProblem(), witnesses: witnesses() };
 }
 
 function stateOf(parts: LiveParts, now: Now, known: KnownMinutes, now_ms: number): LiveState {
@@ -72,7 +81,7 @@ function stateOf(parts: LiveParts, now: Now, known: KnownMinutes, now_ms: number
     queue: { ...now.queue, capacity: parts.queue_capacity },
     workers: now.workers,
     languages: languagesOf(now),
-    log: { problem: parts.sealingProblem(), witnesses: parts.witnesses() },
+    log: logOf(parts),
     hour: {
       minutes: shown.map((minute) => minute / 1000),
       per_s: column(({ minute, accepted, covered_s }) => {
@@ -94,13 +103,10 @@ function stateOf(parts: LiveParts, now: Now, known: KnownMinutes, now_ms: number
   };
 }
 
-function languagesOf({ workers, running }: Now): LiveState['languages'] {
-  const slots = new Map<string, number>(Object.keys(running).map((language) => [language, 0]));
-  for (const worker of workers) {
-    for (const language of Object.keys(worker.toolchains))
-      slots.set(language, (slots.get(language) ?? 0) + worker.slots);
-  }
-  return [...slots]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([language, count]) => ({ language, slots: count, running: running[language] ?? 0 }));
+function languagesOf({ slots, running }: Now): LiveState['languages'] {
+  return [...new Set([...Object.keys(slots), ...Object.keys(running)])].sort().map((language) => ({
+    language,
+    slots: slots[language] ?? 0,
+    running: running[language] ?? 0,
+  }));
 }

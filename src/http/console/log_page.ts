@@ -11,8 +11,8 @@ export const logPage: ConsoleCall = {
   path: PATH,
   kind: 'page',
   async handler({ store, live }, visit) {
-    const [shown, { log }] = await Promise.all([store.log(visit.asking), live.state()]);
-    const { lag, checkpoints, operators, commands } = shown;
+    const { lag, checkpoints, operators, commands } = await store.log(visit.asking);
+    const log = live.log();
     const seconds = (value: number | null) => durationText(value && value * 1e6);
     return consolePage(visit, {
       title: 'Log',

@@ -2,7 +2,7 @@
  * HTML by templates that escape: a text is text on the page, whatever is in it, and what would control the page's text is made
  * visible. Only what `html` made is taken as it is.
  */
-import { printableText } from '../../domain/printable.ts';
+import { printable, printableText } from '../../domain/printable.ts';
 import { escaped } from '../document/html.ts';
 
 export class Html {
@@ -20,6 +20,14 @@ export type Shown = Html | string | number | null | undefined | false | readonly
 export function html(parts: TemplateStringsArray, ...values: readonly Shown[]): Html {
   return new Html(parts.map((part, n) => part + markupOf(values[n])).join(''));
 }
+
+/** The value of a form's field. It is sent back, so what would turn text around stays in it, as references. */
+export const fieldValue = (text: string): Html =>
+  new Html(
+    escaped(text).replace(/[^\t\n\P{C}]/gu, (sign) =>
+      /\p{Cc}/u.test(sign) ? printable(sign) : `&#${sign.codePointAt(0)};`,
+    ),
+  );
 
 function markupOf(value: Shown): string {
   if (value === null || value === undefined || value === false) return '';

@@ -4,7 +4,7 @@ import { consolePage, terms } from './console_page.ts';
 import type { ConsoleCall } from './console_parts.ts';
 import { html } from './markup.ts';
 
-const value = (name: string) => html`<output data-value="${name}">–</output>`;
+const value = (name: string) => html`<span data-value="${name}">–</span>`;
 
 const plot = (name: string, title: string, note: string) => html`<figure>
 <figcaption>${title} <small>${note}</small></figcaption>

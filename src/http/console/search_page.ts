@@ -18,7 +18,7 @@ import {
   time,
 } from './console_page.ts';
 import type { ConsoleCall } from './console_parts.ts';
-import { html } from './markup.ts';
+import { fieldValue, html } from './markup.ts';
 import { bytesText, durationText } from './units_text.ts';
 
 const PATH = '/submissions';
@@ -42,6 +42,7 @@ export const searchPage: ConsoleCall = {
       main: html`${searchForm(query)}
 ${problems.map(({ path, message }) => html`<p class="problem" role="alert">${path.slice(1)} ${message}</p>`)}
 ${table('Submissions', COLUMNS, rows)}
+${rows.length === 0 && search.account !== null && html`<p>The name of an account counts to the letter: <a href="${CONSOLE}/accounts?${new URLSearchParams({ name: search.account.name }).toString()}">look for the account</a>.</p>`}
 ${
   next !== null &&
   html`${rows.length < PAGE_ROWS && html`<p>This page looked through a bounded number of submissions; there are more.</p>`}
@@ -98,10 +99,10 @@ function zoned(text: string): string {
 const searchForm = (query: URLSearchParams) => {
   const given = (name: string) => query.get(name) ?? '';
   const moment = (name: string, label: string) =>
-    html`<label>${label} <input type="datetime-local" name="${name}" value="${given(name)}"></label>`;
+    html`<label>${label} <input type="datetime-local" name="${name}" value="${fieldValue(given(name))}"></label>`;
   return html`<form class="filters" role="search" action="${CONSOLE}${PATH}">
-<label>id <input name="id" value="${given('id')}" autocomplete="off"></label>
-<label>account <input name="account" value="${given('account')}" autocomplete="off"></label>
+<label>id <input name="id" value="${fieldValue(given('id'))}" autocomplete="off"></label>
+<label>account <input name="account" value="${fieldValue(given('account'))}" autocomplete="off"></label>
 ${choice('status', 'status', STATUS_NAMES, query.get('status'))}
 ${choice('verdict', 'verdict', VERDICT_NAMES, query.get('verdict'))}
 ${choice('language', 'language', [...new Set(CANONICAL_NAMES.values())], query.get('language'))}

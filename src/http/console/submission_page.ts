@@ -34,6 +34,7 @@ ${facts(shown)}
 <h2>What happened</h2>
 ${runPicture(shown.events, Date.now())}
 ${table('Events', EVENT_COLUMNS, shown.events)}
+${leftOut(shown.events)}
 ${tests(shown)}
 ${delivery(visit, shown)}
 <h2>What was sent and printed</h2>
@@ -77,6 +78,13 @@ const shownFact = (value: unknown): string =>
     : typeof value === 'object'
       ? JSON.stringify(value)
       : String(value);
+
+function leftOut(events: readonly ShownEvent[]): Shown {
+  const count = (events.at(-1)?.version ?? 0) - events.length;
+  return (
+    count > 0 && html`<p>${count} events between the first and the last ones are left out.</p>`
+  );
+}
 
 const EVENT_COLUMNS = [
   { name: '#', kind: 'number' as const, cell: ({ version }: ShownEvent) => version },
@@ -128,7 +136,8 @@ function tests({ record, tests }: ShownSubmission): Shown {
       cell: ({ message }: Row) => message ?? '',
     },
   ];
-  return html`<h2>Tests</h2>${table('Tests', columns, rendered)}`;
+  return html`<h2>Tests</h2>${table('Tests', columns, rendered)}
+${tests === null && html`<p>Names and messages are not shown: with the outputs they are too large for a page, or they were purged. What is stored can be saved below.</p>`}`;
 }
 
 function delivery(visit: Visit, { record, delivery, events }: ShownSubmission): Shown {
@@ -147,12 +156,16 @@ ${replayForm(visit, record.id, delivery.status)}`;
 /** These are archives and lists of ours; their bytes can be saved. */
 const NOT_SHOWN = ['tests', 'files'];
 
-/** Text, whatever the bytes are. */
+/** Text, whatever the bytes are. HTML takes away the first line break of a `pre`. */
 function payload(id: string, { kind, size, head }: ShownPayload): Html {
   const text = Buffer.from(head).toString().replaceAll('\r\n', '\n');
   return html`<section aria-label="${kind}">
 <h3>${kind} <small>${bytesText(size)}, <a href="${CONSOLE}/submissions/${id}/bytes/${kind}" download="${id}.${kind}">all bytes</a></small></h3>
-${!NOT_SHOWN.includes(kind) && html`<pre tabindex="0">${text}</pre>`}
+${
+  !NOT_SHOWN.includes(kind) &&
+  html`<pre tabindex="0">
+${text}</pre>`
+}
 ${size > HEAD_BYTES && html`<p>These are the first ${bytesText(HEAD_BYTES)}.</p>`}
 </section>
 `;

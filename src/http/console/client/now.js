@@ -8,6 +8,8 @@ import { createPlots } from './plots.js';
 /** @typedef {import('../live.ts').LiveState} LiveState */
 
 const REFRESH_MS = 2_000;
+/** More than the service takes. A connection can die without a word, and a browser then waits for minutes. */
+const ANSWER_MS = 10_000;
 /** Points of the plot of the queue: half an hour. */
 const KEPT = 900;
 
@@ -23,7 +25,10 @@ function find(selector) {
 async function refresh() {
   if (document.hidden) return;
   try {
-    const answer = await fetch('/console/live', { redirect: 'manual' });
+    const answer = await fetch('/console/live', {
+      redirect: 'manual',
+      signal: AbortSignal.timeout(ANSWER_MS),
+    });
     // Signed out: the sign-in page comes in place of this one.
     if (answer.type === 'opaqueredirect') return location.reload();
     if (!answer.ok) throw new Error(`the service answers ${answer.status}`);
@@ -38,7 +43,12 @@ async function refresh() {
 function problem(text) {
   const element = find('[data-problem]');
   element.hidden = text === null;
-  if (element.textContent !== (text ?? '')) element.textContent = text;
+  setText(element, text ?? '');
+}
+
+/** @param {HTMLElement} element @param {string} text */
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 /** @param {LiveState} state */
@@ -55,8 +65,7 @@ function show(state) {
     checkpoint: now.checkpoint_age_s === null ? '–' : `${seconds(now.checkpoint_age_s)} old`,
     at: state.at.slice(11, 19),
   };
-  for (const [name, text] of Object.entries(values))
-    find(`[data-value="${name}"]`).textContent = text;
+  for (const [name, text] of Object.entries(values)) setText(find(`[data-value="${name}"]`), text);
   rows(
     'languages',
     state.languages.map((each) => [each.language, count(each.running), count(each.slots)]),
@@ -77,7 +86,7 @@ function show(state) {
     log.witnesses.map(({ name, cosigned, problem }) => [
       name,
       cosigned === null ? '–' : `${count(cosigned.behind)} leaves`,
-      problem ?? 'cosigns',
+      problem ?? (cosigned === null ? 'not known yet' : 'cosigns'),
     ]),
   );
   find('[data-sampled]').hidden = !state.hour.sampled;
