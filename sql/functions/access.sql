@@ -61,7 +61,7 @@ declare
   made record;
 begin
   new_key := coalesce(new_key, permanent_id());
-  if new_key < 'f0000000-0000-0000-0000-000000000000' then
+  if new_key < 'f0000000-0000-0000-0000-000000000000' or new_key = retention_stream() then
     raise exception '% is no id of a key', new_key using errcode = 'RL400';
   end if;
   if not exists (select from tiers where name = tier_name) then
@@ -98,7 +98,8 @@ $$;
 create or replace function runledger.rotate_key(
   key uuid, digest bytea, grace interval, operator text default null, request_id text default null, seen_version integer default null
 ) returns timestamptz
-language plpgsql security definer set search_path = runledger, pg_temp
+-- The event's facts have a time, and an event has it in UTC.
+language plpgsql security definer set search_path = runledger, pg_temp set timezone = 'UTC'
 as $$
 declare
   k keys;

@@ -12,8 +12,13 @@ as $$
     xid8send(xid), int8send(seq), jsonb_send(facts)]) with ordinality x(v, n)
 $$;
 
+-- A repair has this lock while it replaces the tiles.
+create or replace function runledger.tree_lock() returns bigint
+language sql immutable
+as $$ select x'524c5452'::bigint $$;
+
 -- The index of the event that ended a submission, and the size of the first checkpoint that has it. Null while it is not
--- sealed; the newest checkpoint is read first, so that this costs little. Called by record_in alone, whose callers set
+-- sealed, and while the tree is being replaced; the newest checkpoint is read first, so that this costs little. Called by record_in alone, whose callers set
 -- search_path and how it plans: it does not set them again for speed.
 create or replace function runledger.proof_of(id uuid, out index bigint, out checkpoint bigint)
 language plpgsql stable
@@ -32,7 +37,8 @@ begin
   from events e
   where e.stream = proof_of.id and e.type in ('submission.completed', 'submission.failed', 'submission.cancelled')
     and (e.generation, e.xid) < (head.generation, head.to_xid);
-  if not found then
+  -- Who reads a result holds the row of its key, for which submissions wait. So it must not wait for a repair, which may be long.
+  if not found or not pg_try_advisory_xact_lock_shared(tree_lock()) then
     return;
   end if;
   select t.index * 256 + (nullif(position(ended.leaf in t.hashes), 0) - 1) / 32 into index from log_tiles t
@@ -45,7 +51,8 @@ $$;
 
 -- The first half of a receipt, with the rate spent: the status, the salts of the bytes that the account sent and received,
 -- and those of the last checkpoints that have all events of the submission, each with the lines of the witnesses. No
--- checkpoint: they are not sealed yet. First come those with most lines, and of those the newest. Lines of the deployment's
+-- checkpoint: they are not sealed yet. First come those with most lines, and of those the newest. A witness may be away for long,
+-- so the last checkpoint that each signed is among them. Lines of the deployment's
 -- witnesses count (all, where it names none): those of others would choose a checkpoint that lacks theirs.
 create or replace function runledger.read_receipt(digest bytea, id uuid, witnesses text[])
 returns table (
@@ -79,7 +86,15 @@ begin
     select coalesce(jsonb_agg(
       jsonb_build_object('note', c.note, 'size', c.size, 'generation', c.generation, 'to_xid', c.to_xid::text, 'lines', w.lines)
       order by cardinality(w.lines) desc, c.number desc), '[]') into checkpoints
-    from (select * from runledger.checkpoints order by number desc limit 16) c
+    from (
+      select x.* from runledger.checkpoints x where x.number = any (
+        array(select n.number from runledger.checkpoints n order by n.number desc limit 16) ||
+        array(select n.number from unnest(witnesses) w(witness) cross join lateral (
+          select k.origin, k.size from cosignatures k
+          where k.origin = (select newest.origin from runledger.checkpoints newest order by newest.number desc limit 1)
+            and k.witness = w.witness order by k.size desc limit 1) k
+          join runledger.checkpoints n on n.origin = k.origin and n.size = k.size))
+    ) c
     cross join lateral (
       select coalesce(array_agg(k.line order by k.witness), '{}') as lines from cosignatures k
       where k.origin = c.origin and k.size = c.size and (cardinality(witnesses) = 0 or k.witness = any (witnesses))

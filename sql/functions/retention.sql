@@ -48,7 +48,8 @@ create or replace function runledger.purge_payloads(
   operator text default null, upto uuid default 'f0000000-0000-0000-0000-000000000000', scheduled boolean default null,
   out submissions integer, out last_id uuid
 )
-language plpgsql security definer set search_path = runledger, pg_temp
+-- The event's facts have a time, and an event has it in UTC.
+language plpgsql security definer set search_path = runledger, pg_temp set timezone = 'UTC'
 as $$
 declare
   -- A variable, because a comparison with clock() itself uses no index.
@@ -210,6 +211,15 @@ language sql stable set search_path = runledger, pg_temp
 as $$
   select substr(c.relname, 8) from pg_inherits i join pg_class c on c.oid = i.inhrelid
   where i.inhparent = 'runledger.events'::regclass and c.relname ~ '^events_\d{4}_\d{2}$' order by 1
+$$;
+
+-- The first bytes of an id are its time.
+create or replace function runledger.is_of_detached_month(id uuid) returns boolean
+language sql stable set search_path = runledger, pg_temp
+as $$
+  select exists (select from log_gaps g where g.partition = 'events_' || to_char(
+    to_timestamp(('x' || substr(replace(is_of_detached_month.id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) at time zone 'UTC',
+    'YYYY_MM'))
 $$;
 
 -- Refuses what the caller says of a month's events before a place in the feed, if it is not so: web makes it up from what it

@@ -105,6 +105,9 @@ begin
   select c.* into last from checkpoints c order by c.number desc limit 1;
   if put.number = coalesce(last.number, 0) + 1 then
     perform refuse_checkpoint(put.number, put.generation, put.to_xid, put.sealed_at, put.note, last);
+    if put.origin = last.origin and put.sealed_at < last.sealed_at then
+      raise exception 'checkpoint % is older than the one before it', put.number;
+    end if;
     insert into checkpoints (number, origin, size, root, sealed_at, generation, to_xid, note)
     values (put.number, put.origin, put.size, put_checkpoint.root, put.sealed_at, put.generation, put.to_xid, put.note)
     -- Of any unique index: of two that insert at the same time, the later one may meet the earlier one at (origin, size) first.
@@ -145,6 +148,9 @@ begin
   -- The clocks of two processes may be apart from the database's (src/domain/clocks.ts), one behind the other.
   if sealed_at is null or sealed_at > clock_timestamp() + interval '15 minutes' then
     raise exception 'checkpoint % is of a time that is still to come', number;
+  end if;
+  if sealed_at < clock_timestamp() - interval '15 minutes' then
+    raise exception 'checkpoint % is of a time that is long past', number;
   end if;
   if octet_length(note) > 4096 then
     raise exception 'the note of checkpoint % is too long', number;

@@ -62,7 +62,7 @@ begin
   select q.accepted into waiting from queue_state q for update;
   -- As queue_progress() does. The call would cost more than the statement.
   select q.started + coalesce(sum(p.started), 0)::bigint as started, greatest(q.round, max(p.round)) as round, q.round_base,
-    clock() as at
+    clock() as at, uuid_floor(clock() - interval '1 day') as day_before
   into progress from queue_state q left join consumer_progress p on true group by q.started, q.round, q.round_base;
   waiting := waiting - progress.started;
 
@@ -117,6 +117,11 @@ begin
       outcome := 'spent';
       return next;
       continue;
+    end if;
+
+    -- Such an id comes from a wrong clock, or from no clock: its events would be where no event of a submission may be.
+    if given_id >= 'f0000000-0000-0000-0000-000000000000' or (given_id < progress.day_before and is_of_detached_month(given_id)) then
+      raise exception 'submission % cannot be of this time: set the clock of this machine right', given_id using errcode = 'RL422';
     end if;
 
     if given_key is not null then

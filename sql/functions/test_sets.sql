@@ -152,6 +152,10 @@ begin
   if not exists (select from test_sets t where t.id = set_id and t.account_id = account) then
     return 'absent';
   end if;
+  -- An event that names another account's key, or none, could not be sealed, or would never be verified.
+  if not exists (select from keys k where k.id = key and k.account_id = account) then
+    raise exception 'key % is not of account %', key, account using errcode = 'RL409';
+  end if;
   seen := pg_current_snapshot();
   if exists (select from submissions s where s.test_set = set_id and s.status in ('pending', 'running')) then
     return 'in_use';

@@ -235,7 +235,11 @@ export async function databaseTime(db: Db): Promise<number> {
 }
 
 /** Throws CannotSeal if the time that a checkpoint would get is a wrong one. */
-async function checkClock(db: Db, last: StoredCheckpoint | null, key: LogKey): Promise<void> {
+export async function checkClock(
+  db: Db,
+  last: StoredCheckpoint | null,
+  key: LogKey,
+): Promise<void> {
   const database = await databaseTime(db);
   const now = Date.now();
   if (Math.abs(now - database) > CLOCKS_APART_MS)

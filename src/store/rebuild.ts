@@ -19,6 +19,7 @@ import type postgres from 'postgres';
 import type { Db } from '../db.ts';
 import { Fault } from '../fault.ts';
 import { EXCHANGE_LOCK, waitForVerify } from './beside_verify.ts';
+import { PERMANENT } from './stream_kinds.ts';
 
 export type Rebuilt = {
   events: number;
@@ -195,7 +196,7 @@ async function foldSince(db: postgres.ReservedSql, seen: string): Promise<number
     where generation = runledger.generation()
       and xid >= pg_snapshot_xmin(${seen}::text::pg_snapshot)
       and not pg_visible_in_snapshot(xid, ${seen}::text::pg_snapshot)
-      and stream < 'f0000000-0000-0000-0000-000000000000'`;
+      and stream < ${PERMANENT}`;
   if (changed!.count === 0) return 0;
   for (const table of EXCHANGED) {
     await db.unsafe(

@@ -19,6 +19,7 @@ import { TILE_WIDTH } from '../proof/tiles.ts';
 import { EXCHANGE_LOCK } from './beside_verify.ts';
 import { CannotSeal } from './cannot_seal.ts';
 import {
+  checkClock,
   checkOurs,
   lastCheckpoint,
   putCheckpoint,
@@ -64,7 +65,10 @@ export async function repair(
   return db.begin(async (tx) => {
     const owner = tx as unknown as Db;
     await owner.unsafe(EXCHANGE_LOCK);
-    // Nothing is sealed or detached until the end, which may be long. The state of the service can be read, but no receipt.
+    await checkClock(owner, null, key);
+    // Nothing is sealed or detached until the end, which may be long. The state of the service can be read, results come without
+    // their places in the tree, and only receipts wait.
+    await owner`select pg_advisory_xact_lock(runledger.tree_lock())`;
     await owner`lock table runledger.checkpoints in exclusive mode`;
     await owner`lock table runledger.log_tiles in access exclusive mode`;
     await owner`lock table runledger.log_gaps in exclusive mode`;

@@ -16,6 +16,7 @@ import { cosignatureOf, cosignedText, MOST_COSIGNATURES, witnessName } from './c
 import { PLACE_BYTES } from './entry_check.ts';
 import { Problems } from './problems.ts';
 import { readNote, type SignedNote } from './signed_notes.ts';
+import { PERMANENT } from './stream_kinds.ts';
 import { canBeDetached } from './uuid_months.ts';
 import type { SealedLeaves } from './verify_tree.ts';
 
@@ -257,7 +258,7 @@ export async function* storedNotes(
 async function namesGivenUp(db: Db): Promise<Set<string>> {
   const rows = await db<{ origin: string }[]>`
     select facts -> 'before' ->> 'origin' as origin from runledger.events
-    where stream >= 'f0000000-0000-0000-0000-000000000000' and type = 'log.repaired' and facts ? 'before'`;
+    where stream >= ${PERMANENT} and type = 'log.repaired' and facts ? 'before'`;
   return new Set(rows.map(({ origin }) => origin));
 }
 

@@ -19,6 +19,7 @@ import { readEntries } from './entries.ts';
 import type { LogClaim } from './entry_check.ts';
 import { uuidText } from './entry_check.ts';
 import type { Problems } from './problems.ts';
+import { PERMANENT } from './stream_kinds.ts';
 import { forgottenIn, purgesOf } from './verify_removals.ts';
 
 /** The 16 bytes of a stream's id as a latin1 string, which is in the order of the ids. */
@@ -29,7 +30,6 @@ type Purge = Omit<ClaimedPurge, 'last_id'> & { readonly last_id: Id | null };
 
 /** How many events one window has. */
 const WINDOW = 20_000;
-const LAST_SUBMISSION = 'f0000000-0000-0000-0000-000000000000';
 
 export type PayloadReport = { readonly rows: number; readonly purged: number };
 
@@ -50,7 +50,7 @@ export async function checkPayloads(
   for (;;) {
     const to = await windowEnd(db, from);
     await check.window(db, from, to);
-    if (to === LAST_SUBMISSION) break;
+    if (to === PERMANENT) break;
     from = to;
   }
   await check.beyond(db);
@@ -84,16 +84,16 @@ const withId = ({ last_id, ...purge }: ClaimedPurge): Purge => ({
 /** Where a window ends that begins here: between two streams. */
 async function windowEnd(db: Db, from: string): Promise<string> {
   const [row] = await db<{ stream: string }[]>`
-    select stream from runledger.events where stream >= ${from} and stream < ${LAST_SUBMISSION}
+    select stream from runledger.events where stream >= ${from} and stream < ${PERMANENT}
     order by stream offset ${WINDOW} limit 1`;
-  if (!row) return LAST_SUBMISSION;
+  if (!row) return PERMANENT;
   // Otherwise there would be windows without end.
   if (row.stream < from)
     throw new Error(`the index of streams leads from ${from} back to ${row.stream}`);
   if (row.stream !== from) return row.stream;
   const [next] = await db<{ stream: string }[]>`
-    select stream from runledger.events where stream > ${from} and stream < ${LAST_SUBMISSION} order by stream limit 1`;
-  return next?.stream ?? LAST_SUBMISSION;
+    select stream from runledger.events where stream > ${from} and stream < ${PERMANENT} order by stream limit 1`;
+  return next?.stream ?? PERMANENT;
 }
 
 type Expected = {
@@ -191,7 +191,7 @@ class PayloadCheck {
 
   /** Beyond the streams of submissions: the manifests of test sets. */
   async beyond(db: Db): Promise<void> {
-    await this.#hold(db, `stream >= '${LAST_SUBMISSION}'`, `type like 'test_set.%'`);
+    await this.#hold(db, `stream >= '${PERMANENT}'`, `type like 'test_set.%'`);
   }
 
   async #hold(db: Db, where: string, types: string): Promise<void> {

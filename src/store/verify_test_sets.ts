@@ -14,10 +14,9 @@ import type { FileRef } from '../judging/test_set.ts';
 import { readEntries } from './entries.ts';
 import { type LogClaim, uuidText } from './entry_check.ts';
 import type { Problems } from './problems.ts';
+import { PERMANENT } from './stream_kinds.ts';
 
 export type TestSetReport = { readonly sets: number; readonly contents: number };
-
-const FIRST_SET = 'f0000000-0000-0000-0000-000000000000';
 
 export async function checkTestSets(
   db: Db,
@@ -25,7 +24,7 @@ export async function checkTestSets(
   problems: Problems,
 ): Promise<TestSetReport> {
   const sets = await db<{ id: string }[]>`
-    select p.stream as id from runledger.payloads p where p.stream >= ${FIRST_SET} and p.kind = 'manifest' order by 1`;
+    select p.stream as id from runledger.payloads p where p.stream >= ${PERMANENT} and p.kind = 'manifest' order by 1`;
   for (const { id } of sets) await checkManifest(db, id, problems);
   const contents = await checkContents(db, problems);
   await checkStrays(db, problems);

@@ -37,6 +37,26 @@ t.test('the first key of an account creates the account', async (t) => {
     await t.rejects(createKey(w.db, { ...key, account, tier: 'free' }), { code: 'RL400' });
 });
 
+t.test('what an id of a key cannot be', async (t) => {
+  const { w } = await scene(t);
+  const made = (id: string) =>
+    w.db`select runledger.create_key('acme', 'free', 'rl', sha256('x'), null, null, ${id})`;
+  for (const id of ['00000000-0000-4000-8000-000000000001', 'f0000000-0000-4000-8000-000000000001'])
+    await t.rejects(made(id), { code: 'RL400', message: `${id} is no id of a key` });
+  await made('f0000000-0000-4000-8000-000000000002');
+});
+
+t.test('the time in a rotation is in UTC, whatever the session says', async (t) => {
+  const { w } = await scene(t);
+  const key = await w.key({ tier: 'free' });
+  const odd = w.connect(w.database.url, 1);
+  await odd`set timezone = 'Asia/Tokyo'`;
+  await odd`select runledger.rotate_key(${key.id}, sha256('x'), interval '1 hour')`;
+  const [row] = await w.db<{ ends: string }[]>`
+    select facts ->> 'others_expire_at' as ends from runledger.events where type = 'key.rotated'`;
+  t.match(row!.ends, /\+00:00$/);
+});
+
 t.test('ten keys created at once for a new account create one account', async (t) => {
   const { w } = await scene(t);
   await Promise.all(Array.from({ length: 10 }, () => w.key({ account: 'rush', tier: 'free' })));

@@ -81,6 +81,48 @@ t.test('a receipt leads to a checkpoint of the name that the log has now', async
   t.same(checkReceipt(found.receipt, { policy, record: null }).problems, []);
 });
 
+t.test(
+  'the last checkpoint that a witness signed proves it, however long it is away',
+  async (t) => {
+    const { w, ids, digest } = await scene(t, 1);
+    await seal(w.web);
+    const before = (await lastCheckpoint(w.web))!;
+    const [witness] = witnesses;
+    await putCosignature(
+      w.web,
+      before,
+      witness!.verifier,
+      witness!.sign(parseNote(before.note).text),
+    );
+    for (let n = 0; n < 20; n++) {
+      await w.key({ account: `more ${n}` });
+      t.equal((await seal(w.web)).length, 1);
+    }
+    const quorum = `log ${keyText(key.signer.verifier)}\nwitness w ${keyText(witness!.verifier)}\nquorum w\n`;
+    const found = await createReceipts(w.web, [witness!.verifier]).read(digest, ids[0]!);
+    if (found.kind !== 'found') throw new Error(found.kind);
+    const policy = parsePolicy(quorum);
+    t.same(checkReceipt(found.receipt, { policy, record: null }).problems, []);
+  },
+);
+
+t.test('a result is not held up while the tree is replaced', async (t) => {
+  const { w, ids, digest } = await scene(t, 1);
+  await seal(w.web);
+  const results = createResults(w.web);
+  const read = async () => {
+    const found = await results.read(digest, ids[0]!);
+    return found.kind === 'found' ? found.record.proof : undefined;
+  };
+  t.not(await read(), null);
+  await w.db.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(runledger.tree_lock())`;
+    await tx`lock table runledger.log_tiles in access exclusive mode`;
+    t.equal(await read(), null, 'it has no place for now');
+  });
+  t.not(await read(), null);
+});
+
 /**
  * Writes tiles with `LEAVES` leaves: the events of the log, those of each transaction in a tile of its own, far apart, and
  * leaves of nothing between them.

@@ -276,6 +276,11 @@ t.test(
     t.same(await s.problems(), [], 'though its tables are gone');
     await s.runOne({ id: newId(Date.now() + 70 * DAY_MS) });
     t.match(await seal(s.w.web), [{ events: 4 }], 'the log.repaired event, too');
+    await t.rejects(
+      s.submitOne({ id: newId() }),
+      { code: 'RL422', message: /set the clock of this machine right/ },
+      'a clock that is so far behind would bring the month back',
+    );
   },
 );
 

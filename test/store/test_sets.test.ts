@@ -278,6 +278,21 @@ t.test('a set that is being deleted does not exist, and holds up nobody', async 
   t.match(await use(id), { kind: 'no_test_set' });
 });
 
+t.test('a deletion names a key of the account', async (t) => {
+  const { w, owner, sets } = await scene(t);
+  const { id } = (await sets.create({ owner, ...aSet('one', [Buffer.from('1')]) })) as {
+    id: string;
+  };
+  const another = await w.key();
+  for (const key of [null, another.id])
+    await t.rejects(w.web`select runledger.remove_test_set(${owner.account_id}, ${key}, ${id})`, {
+      code: 'RL409',
+    });
+  const [row] = await w.web`
+    select runledger.remove_test_set(${owner.account_id}, ${owner.key_id}, ${id}) as outcome`;
+  t.equal(row!['outcome'], 'removed');
+});
+
 t.test('a deletion waits for a submission that is being accepted', async (t) => {
   const { w, key, owner, sets } = await scene(t);
   const { id } = (await sets.create({ owner, ...aSet('one', [Buffer.from('1')]) })) as {

@@ -35,10 +35,15 @@ const isRefused = async (work: Promise<unknown>, says: RegExp) => {
   if (!says.test(error.message)) throw error;
 };
 
+type MadeUp = { to_xid?: string | null; note: string; sealed_at?: string };
+
 /** The next checkpoint as web's login can make it up: of the newest one, with another place and note. */
-const madeUp = (db: Db, change: { to_xid?: string; note: string }) => db`
+const madeUp = (
+  db: Db,
+  { to_xid = null, note, sealed_at = new Date().toISOString() }: MadeUp,
+) => db`
   select runledger.put_checkpoint(to_jsonb(c) || jsonb_build_object('number', c.number + 1, 'size', c.size + 1,
-      'to_xid', ${change.to_xid ?? null}::text, 'note', ${change.note}::text), c.root,
+      'sealed_at', ${sealed_at}::text, 'to_xid', ${to_xid}::text, 'note', ${note}::text), c.root,
     jsonb_build_array(jsonb_build_object('level', 0, 'index', c.size / 256, 'width', c.size % 256 + 1, 'generation', 1, 'xid', '1', 'seq', 1)),
     t.hashes || sha256('x'), s.cells, s.signature)
   from runledger.last_checkpoint() c, runledger.last_sketch() s, runledger.read_tiles('{0}', array[c.size / 256]) t`;
@@ -54,6 +59,16 @@ export const honest: readonly Honest[] = [
         as(root, 'web', (db) => madeUp(db, to_come)),
         /is still to come/,
       );
+      for (const [at_ms, says] of [
+        [Date.now() - 3_600_000, /is older than the one before it|is of a time that is long past/],
+        [Date.now() + 3_600_000, /is of a time that is still to come/],
+      ] as const)
+        await isRefused(
+          as(root, 'web', (db) =>
+            madeUp(db, { ...last!, sealed_at: new Date(at_ms).toISOString() }),
+          ),
+          says,
+        );
       await as(root, 'web', (db) => madeUp(db, last!));
       const db = connect(owner_url, { name: 'operator', max: 1 });
       await repair(db, RENAMED, { reason: 'a stolen login', operator: 'x@y' });
