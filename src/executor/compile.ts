@@ -16,22 +16,22 @@
  */
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { LanguageName, LimitPolicy } from '../domain/limits.ts';
+import type { LanguageName, LimitPolicy, RunLimits } from '../domain/limits.ts';
 import type { CompileFacts } from '../domain/result.ts';
 import { type CompileEnd, compileRejects, exitCodeOf, interrupted } from '../domain/verdict.ts';
 import type {
   Compiler as CompilerOf,
   CompileStep,
-  OpenCompiler,
   ResidentAnswer,
   Sources,
 } from '../languages/common/language.ts';
 import type { Installed } from '../languages/common/toolchains.ts';
 import type { CacheLease, CompileCache } from './compile_cache.ts';
 import { type Diagnostics, diagnosticsOf, PROGRAM_BYTES } from './compile_limits.ts';
+import type { Compilers } from './compilers.ts';
 import { isDiskFull } from './disk_full.ts';
 import { compileProfileOf } from './profiles.ts';
-import { type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
+import { type RunReport, type Sandbox, SandboxFault, wasRejected } from './sandbox.ts';
 
 export type CompileResult = Diagnostics & {
   end: CompileEnd;
@@ -49,8 +49,7 @@ export type CompilerParts = {
   sandbox: Pick<Sandbox, 'run'>;
   cache: CompileCache;
   policy: LimitPolicy;
-  /** the open compilers, by language */
-  compilers: ReadonlyMap<string, OpenCompiler>;
+  compilers: Pick<Compilers, 'open' | 'renew'>;
 };
 
 export class Compiler {
@@ -91,7 +90,7 @@ export class Compiler {
     key: string,
     signal: AbortSignal,
   ): Promise<CompileResult> {
-    const open = this.#parts.compilers.get(order.language);
+    const open = this.#parts.compilers.open.get(order.language);
     if (open === undefined) throw new Error(`no compiler is open for ${order.language}`);
     let spent = NOTHING_SPENT;
     if (open.resident !== undefined && order.others.length === 0) {
@@ -124,13 +123,21 @@ export class Compiler {
   ): Promise<CompileResult> {
     let spent = before;
     for (const [at, step] of steps.entries()) {
-      const own = await this.#inBox(installed, order, key, step, signal);
+      const once = () => this.#inBox(installed, order, key, step, signal);
+      const own = await once().catch(async (error: unknown) => {
+        if (!(wasRejected(error) && (await this.#renew(step)))) throw error;
+        return once();
+      });
       spent = added(spent, own.facts);
       const is_last = at === steps.length - 1;
       if (is_last || own.program !== null || own.end.killed_for !== null)
         return { ...own, facts: { ...own.facts, ...spent } };
     }
     throw new Error(`${order.language} names no way to compile`);
+  }
+
+  #renew({ load }: CompileStep): Promise<boolean> {
+    return this.#parts.compilers.renew(load.map(({ key }) => key));
   }
 
   async #inBox(
@@ -149,7 +156,7 @@ export class Compiler {
         ...step,
         files: [{ path: order.main, bytes: order.code }, ...order.others, ...step.files],
         stdin: new Uint8Array(),
-        limits: policy.compile,
+        limits: compiler.names_entry ? withRoomForName(policy.compile) : policy.compile,
         profile: compileProfileOf(installed),
         save: {
           key: artefact,
@@ -289,6 +296,13 @@ function added(first: Spent, second: Spent): Spent {
     memory_peak_bytes: Math.max(first.memory_peak_bytes ?? 0, second.memory_peak_bytes ?? 0),
   };
 }
+
+/** A compiler that names the entry point prints the name where others print diagnostics. */
+const NAME_BYTES = 4_096;
+const withRoomForName = (limits: RunLimits): RunLimits => ({
+  ...limits,
+  stdout_bytes: Math.max(limits.stdout_bytes, NAME_BYTES),
+});
 
 /**
  * The entry becomes an argument of the command that runs the program. A compiler that its input controls may print

@@ -82,6 +82,8 @@ export type CompileCacheOptions = {
 export const PREPARED_PREFIX = 'prepared-';
 /** The start of the key of a file of a test set (content_cache.ts), which has a cache of its own. */
 export const CONTENT_PREFIX = 'content-';
+/** Index entries. */
+const READ_AT_ONCE = 256;
 /** A younger artefact may belong to a compile that has not yet written its entry; an older one was left by a crash. */
 const ORPHAN_AGE_MS = 60 * 60 * 1000;
 /** Processes mark the prepared artefacts that they use, every ten minutes; the machine may have been suspended. */
@@ -227,7 +229,13 @@ export class CompileCache {
     const left: Error[] = [];
     const leave = (error: Error) => void left.push(error);
     const boot = await bootId();
-    const read = await Promise.all((await readdir(index)).map((key) => this.#readEntry(key, boot)));
+    const keys = await readdir(index);
+    const read: { key: string; entry: Entry | null }[] = [];
+    // A process may have a thousand files open, and the index tens of thousands.
+    for (let at = 0; at < keys.length; at += READ_AT_ONCE) {
+      const some = keys.slice(at, at + READ_AT_ONCE);
+      read.push(...(await Promise.all(some.map((key) => this.#readEntry(key, boot)))));
+    }
     const named = new Set<string>();
     for (const { key, entry } of read.sort((a, b) => usedAt(a.entry) - usedAt(b.entry))) {
       if (entry === null || now() - entry.used_at_ms > UNUSED_AGE_MS) {
@@ -270,9 +278,11 @@ export class CompileCache {
     const { artefacts, now } = this.#at;
     for (const artefact of await readdir(artefacts)) {
       if (named.has(artefact) || artefact.startsWith(CONTENT_PREFIX)) continue;
-      const prepared = artefact.startsWith(`${PREPARED_PREFIX}${boot}`);
+      const prepared = artefact.startsWith(PREPARED_PREFIX);
       const found = await stat(join(artefacts, artefact)).catch(() => null);
-      if (found !== null && now() - found.ctimeMs > (prepared ? PREPARED_AGE_MS : ORPHAN_AGE_MS))
+      const most_ms = prepared ? PREPARED_AGE_MS : ORPHAN_AGE_MS;
+      const of_earlier_boot = prepared && !artefact.startsWith(`${PREPARED_PREFIX}${boot}`);
+      if (found !== null && (of_earlier_boot || now() - found.ctimeMs > most_ms))
         await this.#remove(artefact).catch(leave);
     }
   }
@@ -364,7 +374,12 @@ export class CompileCache {
       boot: await bootId(),
     };
     const half = join(this.#at.index, `${artefact}.half`);
-    await writeFile(half, JSON.stringify(stored), { mode: 0o600 });
+    try {
+      await writeFile(half, JSON.stringify(stored), { mode: 0o600 });
+    } catch (error) {
+      await rm(half, { force: true });
+      throw error;
+    }
     const own = await stat(half);
     // The entry may have been dropped or replaced while it was written: then its key names another.
     if (this.#entries.get(key) !== entry) return rm(half, { force: true });

@@ -5,6 +5,7 @@
  * background, with growing pauses.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { RunLimits } from '../domain/limits.ts';
 import type { IsOn, OpenCompiler, Workshop } from '../languages/common/language.ts';
 import { FIRST_RETRY_MS, retryAfterMs, spellRetry } from '../languages/common/retry_later.ts';
 import type { Installed, Toolchains } from '../languages/common/toolchains.ts';
@@ -19,6 +20,7 @@ export type CompilersOptions = {
   artefacts_folder: string;
   boot: string;
   isOn: IsOn;
+  compile_limits: RunLimits;
   log: (message: string, error: Error) => void;
   /** the pause after the first failure of a preparation */
   retry_ms?: number;
@@ -27,6 +29,8 @@ export type CompilersOptions = {
 export type Compilers = {
   /** by language */
   readonly open: ReadonlyMap<string, OpenCompiler>;
+  /** Preparation.renew() */
+  renew(keys: readonly string[]): Promise<boolean>;
   /** Settles when all preparations are over and the resident compilers are warm. */
   prepared(): Promise<void>;
   close(): Promise<void>;
@@ -45,6 +49,7 @@ export function openCompilers(options: CompilersOptions): Compilers {
   const done = prepareAll(all);
   return {
     open,
+    renew: (keys) => preparation.renew(keys),
     async prepared() {
       await done;
       await Promise.all(all.map((one) => one.ready?.()));
@@ -59,7 +64,7 @@ export function openCompilers(options: CompilersOptions): Compilers {
 
 function workshopFor(
   installed: Installed,
-  { sandbox, isOn, log, retry_ms = FIRST_RETRY_MS }: CompilersOptions,
+  { sandbox, isOn, compile_limits, log, retry_ms = FIRST_RETRY_MS }: CompilersOptions,
   preparation: Preparation,
   closing: AbortSignal,
 ): Workshop {
@@ -67,6 +72,7 @@ function workshopFor(
   const made_by = installed.compiler!.recipe;
   return {
     isOn,
+    compile_limits,
     standing_boxes: sandbox.isolation.stream_slots,
     make: (step) => preparation.ensure({ ...step, profile, made_by }),
     open: (request) => sandbox.open({ ...request, files: [], stdin: new Uint8Array(), profile }),

@@ -58,8 +58,11 @@ export async function createExecutor(options: ExecutorOptions): Promise<Executor
   const isOn = switchReader(switches);
   const { artefacts_folder } = cache;
   const boot = await bootId();
-  const compilers = openCompilers({ sandbox, toolchains, artefacts_folder, boot, isOn, log });
-  const compiler = new Compiler({ sandbox, cache, policy, compilers: compilers.open });
+  const compilers = openCompilers({
+    ...{ sandbox, toolchains, artefacts_folder, boot, isOn, log },
+    compile_limits: policy.compile,
+  });
+  const compiler = new Compiler({ sandbox, cache, policy, compilers });
   const parts: JudgedParts = {
     ...{ sandbox, toolchains, compiler, isOn, policy, contents, tests_wall_ms },
   };

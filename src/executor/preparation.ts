@@ -34,7 +34,7 @@ export class Preparation {
   readonly #sandbox: Pick<Sandbox, 'run'>;
   readonly #artefacts: string;
   readonly #boot: string;
-  readonly #made = new Map<string, Promise<string>>();
+  readonly #made = new Map<string, { made: Promise<string>; step: PreparedStep }>();
   readonly #marking: NodeJS.Timeout;
 
   constructor(sandbox: Pick<Sandbox, 'run'>, artefacts: string, boot: string) {
@@ -55,13 +55,29 @@ export class Preparation {
    */
   ensure(step: PreparedStep): Promise<string> {
     const key = this.#keyOf(step);
-    let made = this.#made.get(key);
-    if (made === undefined) {
-      made = this.#make(key, step);
-      this.#made.set(key, made);
-      made.catch(() => this.#made.delete(key));
-    }
+    const known = this.#made.get(key);
+    if (known !== undefined) return known.made;
+    const made = this.#make(key, step);
+    this.#made.set(key, { made, step });
+    made.catch(() => this.#made.delete(key));
     return made;
+  }
+
+  /** Makes again what something else has removed from the store. True: one of these keys was gone, and is there again. */
+  async renew(keys: readonly string[]): Promise<boolean> {
+    const renewed = await Promise.all(keys.map((key) => this.#renewOne(key)));
+    return renewed.includes(true);
+  }
+
+  async #renewOne(key: string): Promise<boolean> {
+    const known = this.#made.get(key);
+    if (known === undefined) return false;
+    await known.made;
+    if (await this.#exists(key)) return false;
+    // Others may have seen this, too.
+    if (this.#made.get(key) === known) this.#made.delete(key);
+    await this.ensure(known.step);
+    return true;
   }
 
   #keyOf({ argv, files, load, profile, made_by }: PreparedStep): string {
@@ -82,6 +98,7 @@ export class Preparation {
       save: { key, paths: [leaves], max_bytes: LIMITS.disk_bytes, max_files: 16 },
     });
     if (report.saved !== undefined || (await this.#exists(key))) return key;
+    if (report.save_failed !== undefined) throw new SandboxFault('no_room', report.save_failed);
     const said = Buffer.from(report.stderr).toString().slice(0, 500);
     throw new Error(
       `${step.argv.join(' ')} ended with ${report.exit_code ?? report.signal}: ${said}`,

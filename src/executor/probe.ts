@@ -1,12 +1,14 @@
 /** Which isolation this machine really offers: a launcher starts one slot, says what it found, and ends. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { NO_ISOLATION } from './sandbox_fault.ts';
 import type { Isolation, SandboxOptions } from './sandbox_options.ts';
 
 /** A slot starts in milliseconds; an emulated or overloaded machine may need far longer. */
 const TIMEOUT_MS = 60_000;
 
-export type Probed = { isolation: Isolation } | { problem: string };
+/** `lacks`: the machine cannot do it; otherwise another try may show that it can. */
+export type Probed = { isolation: Isolation } | { problem: string; lacks: boolean };
 
 type Options = {
   launcher: string;
@@ -17,13 +19,16 @@ type Options = {
 
 export function probeIsolation({ launcher, isolation, through = [] }: Options): Promise<Probed> {
   if (!existsSync(launcher)) {
-    return Promise.resolve({ problem: `${notBuilt(launcher)}: ${BUILD_REMEDY}` });
+    return Promise.resolve({ problem: `${notBuilt(launcher)}: ${BUILD_REMEDY}`, lacks: true });
   }
   const [program, ...args] = [...through, launcher, '--probe', '--isolation', isolation];
   return new Promise((resolve) => {
     execFile(program!, args, { timeout: TIMEOUT_MS }, (error, stdout, stderr) => {
       if (error === null) resolve({ isolation: JSON.parse(stdout) as Isolation });
-      else resolve({ problem: stderr.trim().split('\n').at(-1) || error.message });
+      else {
+        const problem = stderr.trim().split('\n').at(-1) || error.message;
+        resolve({ problem, lacks: error.code === NO_ISOLATION });
+      }
     });
   });
 }

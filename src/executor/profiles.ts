@@ -5,6 +5,7 @@
  * for JavaScript. About 20 MB of each are common to all languages, and a slot has them once. Slots of resident compilers run
  * no submitted program, and have no copies.
  */
+import type { Dirent } from 'node:fs';
 import { lstat, readdir, readlink } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { join } from 'node:path';
@@ -112,7 +113,7 @@ const bytesOf = (size: number) => Math.ceil(size / PAGE_BYTES) * PAGE_BYTES + EN
 
 /** What a copy of the folder takes. */
 async function sizeOf(folder: string): Promise<{ bytes: number; entries: number }> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const entries = await entriesIn(folder);
   const files = entries.filter((entry) => entry.isFile());
   const states = await Promise.all(
     files.map(({ parentPath, name }) => lstat(join(parentPath, name))),
@@ -129,3 +130,14 @@ type Lists = {
     ? Item[]
     : never;
 };
+
+/** In a folder that this process may not read, no program finds anything either. */
+async function entriesIn(folder: string): Promise<Dirent[]> {
+  const here = await readdir(folder, { withFileTypes: true }).catch((error) => {
+    if (error.code === 'EACCES') return [];
+    throw error;
+  });
+  const folders = here.filter((entry) => entry.isDirectory());
+  const below = await Promise.all(folders.map(({ name }) => entriesIn(join(folder, name))));
+  return [...here, ...below.flat()];
+}

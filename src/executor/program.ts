@@ -17,6 +17,7 @@ import {
   type RunReport,
   type Sandbox,
   SandboxFault,
+  wasRejected,
 } from './sandbox.ts';
 
 export type ProgramParts = {
@@ -129,8 +130,7 @@ export class Program {
 
   /** Compiles it again if this error may be because its files are gone. True: its run is to be repeated, once. */
   async renew(error: unknown): Promise<boolean> {
-    const rejected = error instanceof SandboxFault && error.kind === 'rejected';
-    if (!rejected) return false;
+    if (!wasRejected(error)) return false;
     if (this.#renewal === null) {
       if (!this.#compiled?.facts.cached) return false;
       this.#renewal = this.#compileAgain();

@@ -40,12 +40,18 @@ import {
   pairReport,
   type RunReport,
 } from './launcher_wire.ts';
-import { cancelled, faultOf, SandboxFault, settledTogether } from './sandbox_fault.ts';
+import {
+  cancelled,
+  faultOf,
+  NO_ISOLATION,
+  SandboxFault,
+  settledTogether,
+} from './sandbox_fault.ts';
 import { type Isolation, launcherArguments, type SandboxOptions } from './sandbox_options.ts';
 
 export { BoxStream } from './box_stream.ts';
 export type { BoxRequest, PairReport, Peek, PerStream, RunReport, Usage } from './launcher_wire.ts';
-export { type FaultKind, SandboxFault } from './sandbox_fault.ts';
+export { type FaultKind, SandboxFault, wasRejected } from './sandbox_fault.ts';
 export type { Isolation, IsolationKind, Profile, SandboxOptions } from './sandbox_options.ts';
 
 /** One run. */
@@ -71,9 +77,6 @@ const LIVED_MS = 1_000;
  * end. This bounds the wait for a next launcher that does not come.
  */
 const GONE_MS = 30_000;
-
-/** EXIT_NO_ISOLATION in src/sandbox/failure.h. */
-const NO_ISOLATION = 3;
 
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const sandbox = new Sandbox(options);
@@ -338,7 +341,14 @@ export class Sandbox {
       // The last one is SIGN_OF_LIFE in src/sandbox/options.h.
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', inherited ?? 'ignore'],
     });
-    const socket = child.stdio[3] as Socket;
+    // Where this process may open no more files, there is a child without these.
+    const socket = child.stdio?.[3] as Socket | undefined;
+    if (socket === undefined)
+      return new Promise((_, reject) => {
+        child.once('error', (error) =>
+          reject(new SandboxFault('launcher_lost', `${launcher}: ${error.message}`)),
+        );
+      });
     const startedAt = Date.now();
     let said = '';
     this.#child = child;

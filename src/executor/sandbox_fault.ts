@@ -13,6 +13,9 @@ export type FaultKind =
   | 'deadline'
   | 'closed';
 
+/** EXIT_NO_ISOLATION in src/sandbox/failure.h. */
+export const NO_ISOLATION = 3;
+
 /** The sandbox failed at a request. That says nothing about the program. */
 export class SandboxFault extends Error {
   readonly kind: FaultKind;
@@ -23,6 +26,10 @@ export class SandboxFault extends Error {
     this.kind = kind;
   }
 }
+
+/** A file that the request names may be gone from the store. */
+export const wasRejected = (error: unknown): boolean =>
+  error instanceof SandboxFault && error.kind === 'rejected';
 
 /** All results; or throws the error of one run, rather than that of a run that was cancelled because of it. */
 export async function settledTogether<T>(runs: readonly Promise<T>[]): Promise<T[]> {

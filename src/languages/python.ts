@@ -36,7 +36,8 @@ export const language: Language = {
   package_codes: ['python3'],
   old_version: { beginning: /^#!.*python2/, title: 'Python 2' },
   needs: NO_NEEDS,
-  out_of_memory_words: ['\nMemoryError'],
+  // The second is numpy's.
+  out_of_memory_words: ['\nMemoryError', '_ArrayMemoryError: Unable to allocate'],
   candidates: ({ named }) => named('python3'),
   probe,
 };

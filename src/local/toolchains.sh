@@ -18,6 +18,15 @@ chosen=$(printf %s ${RUNLEDGER_LANGUAGES-})
 missing=
 optional=
 without=
+available() {
+  apt-cache show "$1" >/dev/null 2>&1
+}
+chosen_of() { # chosen_of WORDS: of each word, which may be names between commas, the first that this release has, or the last
+  for word in "$@"; do
+    while name=${word%%,*} && [ "$name" != "$word" ] && ! available "$name"; do word=${word#*,}; done
+    printf ' %s' "$name"
+  done
+}
 lacks() { ! command -v "$1" >/dev/null 2>&1; }
 with() { # with WORD LIST: the list, which names the word once
   case " $2 " in *" $1 "*) echo "$2" ;; *) echo "$2 $1" ;; esac
@@ -44,7 +53,7 @@ if [ "$only" = languages ] || ! may_be_root || ! command -v apt-get >/dev/null 2
     languages) [ "$without" ] || missing= ;;
   esac
   [ -z "$missing" ] ||
-    echo "missing packages${without:+, so these will not run:$without}; an administrator can install them: apt-get install$missing (continuing without)" >&2
+    echo "missing packages${without:+, so these will not run:$without}; an administrator can install them: apt-get install$(chosen_of $missing) (continuing without)" >&2
   exit 0
 fi
 
@@ -55,13 +64,10 @@ apt() {
 reason() {
   grep -m1 '^E:' "$log" || tail -n 1 "$log"
 }
-available() {
-  apt-cache show "$1" >/dev/null 2>&1
-}
 log=$(mktemp) || exit 0
 trap 'rm -f "$log"' EXIT
 if [ -n "$missing" ]; then
-  echo "compilers: installing$missing (once, a few minutes; waits while this machine updates itself) ..." >&2
+  echo "compilers: installing$(chosen_of $missing) (once, a few minutes; waits while this machine updates itself) ..." >&2
   # Its lock is another one, which apt does not wait for.
   tries=60
   until apt update || [ $tries = 0 ] || ! grep -q 'Could not get lock' "$log"; do
@@ -70,7 +76,7 @@ if [ -n "$missing" ]; then
   done
   grep -q '^E:' "$log" && echo "the lists of packages could not be brought up to date: $(reason) (continuing)" >&2
   # One by one, so that a package that is not available does not prevent the others.
-  for package in $missing; do
+  for package in $(chosen_of $missing); do
     apt install -y --no-install-recommends "$package" ||
       echo "could not install $package: $(reason) (continuing without)" >&2
   done

@@ -37,7 +37,9 @@ export async function openExecutor(
   log: Log,
   { fetch = noContents, inherited = null }: ExecutorParts = {},
 ): Promise<Executor> {
-  const toolchains = await toolchainsOf(config);
+  // Boxes mount what this process writes, and run under other users.
+  process.umask(0o022);
+  const toolchains = await toolchainsOf(config, log);
   const warn = (message: string, error: Error) => log.warn({ err: error }, message);
   const cache = await openCompileCache({
     folder: join(resolve(config.state_dir), 'compiled'),
@@ -100,11 +102,18 @@ const noContents: FetchContent = ({ sha256 }) => {
 };
 
 /** The toolchains of this machine for the enabled languages. Throws CannotRun if it has none. */
-async function toolchainsOf(config: Config): Promise<Toolchains> {
+async function toolchainsOf(config: Config, log: Log): Promise<Toolchains> {
   const languages = config.languages.map((name) => BY_NAME.get(name)!);
   const switches = languageSwitches(config);
   const { toolchains, passed_over } = await findToolchains({ languages, switches });
-  if (toolchains.size > 0) return toolchains;
+  if (toolchains.size > 0) {
+    for (const { name } of languages.filter((language) => !toolchains.has(language.name))) {
+      const tried = passed_over.filter(({ language }) => language === name);
+      const why = tried.map(({ candidate, why }) => `${candidate}: ${why}`);
+      log.warn({ language: name, why }, 'does not run here: ./runledger doctor says what to do');
+    }
+    return toolchains;
+  }
   const [first] = passed_over;
   // It may have been short of processes or memory when it was asked.
   if (first)

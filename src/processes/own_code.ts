@@ -21,7 +21,9 @@ export async function chooseIsolation(config: Config): Promise<Choice> {
   if (!runsOwnCodeOnly(config)) return { kind: 'as configured' };
   const probe = (isolation: 'auto' | 'rlimits') =>
     probeIsolation({ launcher: launcherOf(config), isolation, through: [SCOPE] });
-  if ('isolation' in (await probe('auto'))) return { kind: 'as configured' };
+  const best = await probe('auto');
+  // After a failure by chance the worker tries again. It must not go on without isolation for that.
+  if ('isolation' in best || !best.lacks) return { kind: 'as configured' };
   const degraded = await probe('rlimits');
   if ('problem' in degraded) return { kind: 'none', problem: degraded.problem };
   return { kind: 'degraded', missing: degraded.isolation.missing ?? '' };
@@ -29,11 +31,12 @@ export async function chooseIsolation(config: Config): Promise<Choice> {
 
 /** No other machine can submit: neither by HTTP, directly or through a proxy, nor by a database that others use. */
 export function runsOwnCodeOnly(config: Config): boolean {
-  const { database_url: url } = config;
+  const { database_url, web_database_url, worker_database_url } = config;
+  const isOwn = (url: string | null) => url === null || isOnThisMachine(new URL(url));
   return (
     config.isolation === 'auto' &&
     config.tls !== 'proxy' &&
     isLoopback(listenHost(config)) &&
-    (url === null || isOnThisMachine(new URL(url)))
+    [database_url, web_database_url, worker_database_url].every(isOwn)
   );
 }

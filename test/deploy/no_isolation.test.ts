@@ -4,12 +4,20 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
-import { runsOwnCodeOnly } from '../../src/processes/own_code.ts';
+import { chooseIsolation, runsOwnCodeOnly } from '../../src/processes/own_code.ts';
 import { freshDatabase } from '../support/database.ts';
 import {
   cannotImitate,
@@ -86,7 +94,20 @@ t.test('only serve for this machine alone may fall back', async (t) => {
   t.notOk(given({ HOST: '192.168.1.2', ...native }));
   t.notOk(given({ HOST: '127.0.0.1', RUNLEDGER_TLS: 'proxy' }), 'a proxy in front');
   t.notOk(given({ DATABASE_URL: 'postgres://a@db.example/b' }), 'a database that others use');
+  const others = 'postgres://a@db.example/b';
+  t.notOk(given({ RUNLEDGER_WORKER_DATABASE_URL: others }), 'a database of the worker’s own');
+  t.notOk(given({ RUNLEDGER_WEB_DATABASE_URL: others }));
   t.notOk(given({ RUNLEDGER_ISOLATION: 'rlimits' }), 'no need: it was asked for by name');
+});
+
+t.test('only a launcher that finds no isolation says that there is none', async (t) => {
+  const chosen = async (exit: number) => {
+    const launcher = join(t.testdir(), `exits-${exit}`);
+    writeFileSync(launcher, `#!/bin/sh\nexit ${exit}\n`, { mode: 0o755 });
+    return (await chooseIsolation({ ...loadConfig({}), launcher })).kind;
+  };
+  t.equal(await chosen(1), 'as configured', 'it may find one the next time');
+  t.equal(await chosen(3), 'none');
 });
 
 t.test('a worker by itself refuses', { skip }, async (t) => {

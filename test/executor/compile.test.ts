@@ -78,7 +78,8 @@ function scene({ steps, resident, names_entry = false, limitMet, cache: used = c
   };
   const compiler = { ...named, open: () => open };
   const installed = { ...toolchains.get('c')!, compiler };
-  const subject = new Compiler({ sandbox, cache: used, policy, compilers: new Map([['c', open]]) });
+  const compilers = { open: new Map([['c', open]]), renew: async () => false };
+  const subject = new Compiler({ sandbox, cache: used, policy, compilers });
   const code = Buffer.from(`${++sources}`);
   return async (account_id = 'alice', signal = new AbortController().signal) => {
     const order = { account_id, language: 'c', main: 'main.c', code, others: [] };

@@ -1,10 +1,11 @@
 // needs: cpp
 /** What is made ahead of need: a failure by chance is not final, and no stale artefact is used. */
-import { readdir, stat, utimes } from 'node:fs/promises';
+import { readdir, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { bootId } from '../../src/executor/compile_cache.ts';
+import { COMPILE_DEFAULTS } from '../../src/domain/limits.ts';
+import { bootId, PREPARED_PREFIX } from '../../src/executor/compile_cache.ts';
 import { openCompilers } from '../../src/executor/compilers.ts';
 import { Preparation } from '../../src/executor/preparation.ts';
 import type { BoxRequest, Sandbox } from '../../src/executor/sandbox.ts';
@@ -59,6 +60,49 @@ t.test('a preparation that failed is made at the next request', async (t) => {
   while ((await stat(join(folder, key))).mtimeMs < 10_000) await sleep(5);
 });
 
+t.test('what something else has removed is made again, once for all that miss it', async (t) => {
+  const { sandbox, cache } = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
+  const folder = cache.artefacts_folder;
+  const preparation = new Preparation(sandbox, folder, await bootId());
+  t.teardown(() => preparation.close());
+  const key = await preparation.ensure(step);
+  t.equal(await preparation.renew([key]), false, 'it is there');
+  t.equal(await preparation.renew(['other']), false, 'it was not prepared here');
+  await rm(join(folder, key), { recursive: true });
+  t.strictSame(await Promise.all([preparation.renew([key]), preparation.renew(['other', key])]), [
+    true,
+    true,
+  ]);
+  t.ok((await readdir(folder)).includes(key));
+});
+
+t.test('a compile whose prepared headers are gone makes them again', async (t) => {
+  const header_sets = [['cstdio']];
+  const { executor, cache, run } = await anExecutor(t, { languages: ['cpp'], header_sets });
+  await executor.prepared();
+  const folder = cache.artefacts_folder;
+  const prepared = async () =>
+    (await readdir(folder)).filter((name) => name.startsWith(PREPARED_PREFIX));
+  const before = await prepared();
+  t.equal(before.length, 1);
+  await rm(join(folder, before[0]!), { recursive: true });
+  const code = '#include <cstdio>\nint main() { puts("42"); }';
+  t.match(await run('cpp', code), { verdict: 'AC', stdout: '42\n' });
+  t.strictSame(await prepared(), before);
+});
+
+t.test(
+  'where the store takes nothing, this is said, and it is no fault of a program',
+  async (t) => {
+    const { sandbox, cache } = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
+    const preparation = new Preparation(sandbox, cache.artefacts_folder, await bootId());
+    t.teardown(() => preparation.close());
+    // Nothing can be stored in a folder that is gone either.
+    await rm(cache.artefacts_folder, { recursive: true });
+    await t.rejects(preparation.ensure(step), { name: 'SandboxFault', kind: 'no_room' });
+  },
+);
+
 t.test('headers that could not be prepared are prepared later', async (t) => {
   const { sandbox, cache } = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
   const { toolchains } = await findToolchains({ languages: [createCpp([['cstdio']])] });
@@ -69,6 +113,7 @@ t.test('headers that could not be prepared are prepared later', async (t) => {
     artefacts_folder: cache.artefacts_folder,
     boot: await bootId(),
     isOn: () => true,
+    compile_limits: COMPILE_DEFAULTS,
     log: (message) => log.push(message),
     retry_ms: 1,
   });

@@ -8,11 +8,14 @@ const ROOT = join(import.meta.dirname, '../..');
 const SCRIPT = join(ROOT, 'src/local/toolchains.sh');
 const COMMON = join(ROOT, 'src/languages/common');
 
-/** On a machine with these commands and nothing else, so also without apt. */
+/** On a machine with these commands, links or scripts, and nothing else, so also without apt. */
 function installer(t: Test, commands: Record<string, string>, languages = '', mode?: string) {
   const bin = join(t.testdir(), 'bin');
   mkdirSync(bin);
-  for (const [name, target] of Object.entries(commands)) symlinkSync(target, join(bin, name));
+  for (const [name, target] of Object.entries(commands)) {
+    if (target.startsWith('#!')) writeFileSync(join(bin, name), target, { mode: 0o755 });
+    else symlinkSync(target, join(bin, name));
+  }
   const { status, stderr } = spawnSync('/bin/sh', [SCRIPT, ...(mode ? [mode] : [])], {
     env: { PATH: bin, RUNLEDGER_LANGUAGES: languages },
     encoding: 'utf8',
@@ -35,6 +38,14 @@ t.test('by default those of Python, C++ and Java, and a C compiler for the launc
     installer(t, BASE),
     'missing packages, so these will not run: python cpp java; an administrator can install them: ' +
       'apt-get install gcc python3 g++ default-jdk-headless (continuing without)\n',
+  );
+});
+
+t.test('of several packages, the first is named that this release has', async (t) => {
+  const has17 = '#!/bin/sh\n[ "$2" = openjdk-17-jdk-headless ]\n';
+  t.match(
+    installer(t, { ...BASE, 'apt-cache': has17 }, 'java'),
+    /apt-get install gcc openjdk-17-jdk-headless \(/,
   );
 });
 

@@ -2,6 +2,7 @@
 /** Resident compilers: which account has one, when it ends, and that its end is never a verdict. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { COMPILE_DEFAULTS } from '../../src/domain/limits.ts';
 import { bootId } from '../../src/executor/compile_cache.ts';
 import { openCompilers } from '../../src/executor/compilers.ts';
 import { ResidentCompiler } from '../../src/languages/java/resident_compiler.ts';
@@ -178,7 +179,7 @@ async function residents(t: Test, options: Residents) {
   const java = toolchains.get('java')!;
   const opened = openCompilers({
     ...{ sandbox, toolchains: new Map([['java', java]]), artefacts_folder: cache.artefacts_folder },
-    ...{ boot: await bootId(), isOn: () => false, log },
+    ...{ boot: await bootId(), isOn: () => false, compile_limits: COMPILE_DEFAULTS, log },
   });
   const sources = { main: 'Main.java', code: Buffer.from(hello(1)), others: [] };
   const [step] = await opened.open.get('java')!.steps(sources);

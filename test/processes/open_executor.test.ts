@@ -17,6 +17,13 @@ async function errorWith(t: Test, more: Partial<Config>): Promise<Error> {
   );
 }
 
+t.test('the boxes of other users can read what it writes, whatever its umask was', async (t) => {
+  t.teardown(() => process.umask(before));
+  const before = process.umask(0o077);
+  await errorWith(t, { launcher: '/bin/false' });
+  t.equal(process.umask(), 0o022);
+});
+
 t.test('a launcher that ends may start later; one that finds no isolation cannot', async (t) => {
   const finds_none = join(t.testdir(), 'launcher');
   t.match(await errorWith(t, { launcher: '/bin/false' }), { name: 'Fault', remedy: /doctor/ });

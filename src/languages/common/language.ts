@@ -50,6 +50,8 @@ export type Language = RuntimeMemory & {
 
 export type DebianPackage = {
   name: string;
+  /** Installed in its place, the first that the release has. */
+  rather?: readonly string[];
   /** The package is missing where this command is. */
   command: string;
   /** Only makes things faster. */
@@ -190,6 +192,8 @@ export type LimitMet = {
 /** What a language may ask of the executor. */
 export type Workshop = {
   isOn: IsOn;
+  /** Of one compile, as the operator set them. */
+  compile_limits: RunLimits;
   /** How many boxes may be open at one time. */
   standing_boxes: number;
   /** Runs a step once and keeps the file that it leaves; answers its key in the store. */

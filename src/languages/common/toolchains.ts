@@ -78,8 +78,12 @@ async function firstThatWorks(
 }
 
 async function answerOf(language: Language, file: string, isOn: IsOn): Promise<Probed> {
-  if (!(await isProgram(file))) return { why: 'a script (a version manager?), not a program' };
-  return language.probe(file, isOn).catch((error: Error) => ({ why: firstLine(error.message) }));
+  try {
+    if (!(await isProgram(file))) return { why: 'a script (a version manager?), not a program' };
+    return await language.probe(file, isOn);
+  } catch (error) {
+    return { why: firstLine((error as Error).message) };
+  }
 }
 
 /**

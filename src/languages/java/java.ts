@@ -3,6 +3,7 @@
  * diagnostics of javac, packs the classes into one archive and prints the name of the main class. It runs in a resident
  * JVM (`resident_compilers.ts`), or in a JVM for one compile, which starts from an archive of the compiler's classes.
  */
+import { createHash } from 'node:crypto';
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { RunLimits, RuntimeNeeds } from '../../domain/limits.ts';
@@ -19,12 +20,18 @@ import type {
 } from '../common/language.ts';
 import { isInSystem, programMounts, sharedObjectsIn, withoutNested } from '../common/mounts.ts';
 import { ask } from '../common/probing.ts';
-import { PROGRAM_ARCHIVE, PROGRAM_FOLDER, PROGRAM_MOST_FILES } from './resident_compiler.ts';
+import {
+  ANSWER_MS,
+  PROGRAM_ARCHIVE,
+  PROGRAM_FOLDER,
+  PROGRAM_MOST_FILES,
+} from './resident_compiler.ts';
 import {
   CLASSES_IN_PLACE,
   COMPILER_STACK_BYTES,
   FRONT_FILE,
   JAVA_COMPILER_FLAGS,
+  RESIDENT_LIMITS,
   ResidentCompilers,
   SHORT_RUN,
 } from './resident_compilers.ts';
@@ -57,7 +64,15 @@ export const language: Language = {
   aliases: [],
   endings: ['java'],
   default_rank: 3,
-  packages: [{ name: 'default-jdk-headless', command: 'javac', note: `${OLDEST} or newer` }],
+  packages: [
+    {
+      // The default of Ubuntu 22.04 is older than what is needed.
+      rather: ['openjdk-21-jdk-headless', 'openjdk-17-jdk-headless'],
+      name: 'default-jdk-headless',
+      command: 'javac',
+      note: `${OLDEST} or newer; where the default is older, openjdk-${OLDEST}-jdk-headless`,
+    },
+  ],
   switches: [
     {
       name: RESIDENT,
@@ -137,7 +152,8 @@ async function probe(javac: string): Promise<Probed> {
       compiler: {
         artefact: PROGRAM_FOLDER,
         most_files: PROGRAM_MOST_FILES,
-        recipe: `${version}, in a folder`,
+        // Another front may name another entry point.
+        recipe: `${version}, by ${digestOf(await frontFiles())}`,
         names_entry: true,
         limitMet: (exit_code) => LIMIT_OF_EXIT.get(exit_code) ?? null,
         standing_boxes: (isOn) => (isOn(RESIDENT) ? MOST_RESIDENTS : 0),
@@ -204,11 +220,23 @@ const THREAD_STACK_KIB = 1024;
 function openCompiler(home: string, workshop: Workshop): OpenCompiler {
   const front = () => makeFront(home, workshop);
   let archive: string | null = null;
-  const most = workshop.isOn(RESIDENT) ? Math.min(MOST_RESIDENTS, workshop.standing_boxes) : 0;
+  const { cpu_ms, wall_ms, memory_bytes } = workshop.compile_limits;
+  // A resident compiler cannot keep to a lower limit of memory, or count a compile's CPU time before its end.
+  const fits = memory_bytes >= RESIDENT_LIMITS.memory_bytes;
+  const most =
+    workshop.isOn(RESIDENT) && fits ? Math.min(MOST_RESIDENTS, workshop.standing_boxes) : 0;
+  const answer_ms = Math.min(ANSWER_MS, cpu_ms, wall_ms);
   const residents =
     most === 0
       ? null
-      : new ResidentCompilers({ home, front, most, open: workshop.open, log: workshop.log });
+      : new ResidentCompilers({
+          home,
+          front,
+          most,
+          answer_ms,
+          open: workshop.open,
+          log: workshop.log,
+        });
   return {
     waits_for_preparation: true,
     // No Java can be compiled without the front, so a compile waits for it. It does not wait for the archive.
@@ -278,11 +306,22 @@ const JAVAC_PACKAGES = [
 ];
 const MANIFEST = `Main-Class: Compile\nAdd-Exports: ${JAVAC_PACKAGES.join(' ')}\n`;
 
-async function makeFront(home: string, workshop: Workshop): Promise<string> {
+async function frontFiles(): Promise<{ path: string; bytes: Buffer }[]> {
   const names = (await readdir(SOURCES)).filter((name) => name.endsWith('.java')).sort();
-  const files = await Promise.all(
+  return Promise.all(
     names.map(async (path) => ({ path, bytes: await readFile(join(SOURCES, path)) })),
   );
+}
+
+function digestOf(files: readonly { path: string; bytes: Buffer }[]): string {
+  const digest = createHash('sha256');
+  for (const { path, bytes } of files) digest.update(`${path}:${bytes.length}:`).update(bytes);
+  return digest.digest('hex').slice(0, 32);
+}
+
+async function makeFront(home: string, workshop: Workshop): Promise<string> {
+  const files = await frontFiles();
+  const names = files.map(({ path }) => path);
   const exports = JAVAC_PACKAGES.map((name) => `--add-exports ${name}=ALL-UNNAMED`).join(' ');
   const short = SHORT_RUN.map((flag) => `-J${flag}`).join(' ');
   const script = `"$1/javac" ${short} -proc:none ${exports} -d classes ${names.join(' ')} &&

@@ -11,7 +11,7 @@ import type { ResidentAnswer, ResidentReply } from '../common/language.ts';
 
 const MiB = 1024 * 1024;
 /** A source that takes longer is compiled by a fresh compiler, under the limits of a compile. */
-const ANSWER_MS = 5_000;
+export const ANSWER_MS = 5_000;
 /** Most compiles end in this time by themselves, and the compiler stays. */
 const CANCELLED_MS = 40;
 const COMPILES_MOST = 2_000;
@@ -33,6 +33,7 @@ type Asked = { resolve: (bytes: Buffer | null) => void };
 
 export class ResidentCompiler {
   readonly #box: StandingBox;
+  readonly #answer_ms: number;
   readonly #asked: Asked[] = [];
   /** of an answer that is not whole yet */
   #received: Buffer[] = [];
@@ -52,8 +53,9 @@ export class ResidentCompiler {
   queued = 0;
   used_at = 0;
 
-  constructor(box: StandingBox) {
+  constructor(box: StandingBox, answer_ms = ANSWER_MS) {
     this.#box = box;
+    this.#answer_ms = answer_ms;
     const warm = Promise.withResolvers<boolean>();
     this.warm = warm.promise;
     let first = true;
@@ -108,7 +110,7 @@ export class ResidentCompiler {
     if (this.#over || signal.aborted) return NOT_TRIED;
     const began = performance.now();
     const kill = () => this.#kill();
-    let late = setTimeout(kill, ANSWER_MS);
+    let late = setTimeout(kill, this.#answer_ms);
     const onAbort = () => {
       clearTimeout(late);
       late = setTimeout(kill, CANCELLED_MS);

@@ -32,6 +32,8 @@ export type ResidentCompilersOptions = Pick<Workshop, 'open' | 'log'> & {
   front: () => Promise<string>;
   /** the most at one time, the spare included */
   most: number;
+  /** the most that one compile takes */
+  answer_ms?: number;
   idle_ms?: number;
   /** without requests: then there is no spare */
   quiet_ms?: number;
@@ -75,7 +77,8 @@ export const JAVA_COMPILER_FLAGS = [
   `-Xss${COMPILER_STACK_BYTES / MiB}m`,
 ];
 
-const LIMITS: RunLimits = {
+/** Of a compiler, and not of a compile: that has the time of `answer_ms`. */
+export const RESIDENT_LIMITS: RunLimits = {
   cpu_ms: 10 * 60_000,
   wall_ms: 24 * 60 * 60_000,
   memory_bytes: 512 * MiB,
@@ -272,10 +275,10 @@ export class ResidentCompilers {
           String(WARM_UP_ROUNDS),
         ],
         env: BASE_ENVIRONMENT,
-        limits: LIMITS,
+        limits: RESIDENT_LIMITS,
         load: [{ key, at: LOAD_FOLDER }],
       });
-      const resident = new ResidentCompiler(box);
+      const resident = new ResidentCompiler(box, this.#options.answer_ms);
       if (await resident.warm) return resident;
       this.#logFailure('ended while it was warmed', new Error(Buffer.from(box.stderr).toString()));
     } catch (error) {
