@@ -37,6 +37,11 @@ void answer(enum frame_type type, uint32_t id, const void *head, size_t head_len
     payload += rest[i].used;
   }
   put_head(first, (uint32_t)payload, type, id);
+  if (backlog_at > backlog.used / 2) {
+    memmove(backlog.at, backlog.at + backlog_at, backlog.used - backlog_at);
+    backlog.used -= backlog_at;
+    backlog_at = 0;
+  }
   if (backlog_at == backlog.used) {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = rests + 1};
     ssize_t count = sendmsg(socket_to_worker, &message, MSG_NOSIGNAL | MSG_DONTWAIT);

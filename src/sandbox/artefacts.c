@@ -186,11 +186,12 @@ static bool copy_file(struct copy *copy, int source, const struct stat *state, i
     left -= (uint64_t)count;
   }
   fchmod(file, state->st_mode & 0100 ? 0555 : 0444);
-  close(file);
+  bool closed = !close(file);
+  if (!left && !closed) error = errno;
   copy->files_left--;
   copy->files++;
   copy->bytes += (uint64_t)state->st_size;
   copy->bytes_left -= (uint64_t)state->st_size;
   errno = error;
-  return left ? stop_broken(copy, "the store is full or not writable") : true;
+  return left || !closed ? stop_broken(copy, "the store is full or not writable") : true;
 }

@@ -34,9 +34,18 @@ ssize_t receive_message(int socket, char *message, int *descriptors, unsigned *c
   *count = 0;
   if (got <= 0) return got;
   struct cmsghdr *head = CMSG_FIRSTHDR(&packet);
+  const bool cut = packet.msg_flags & MSG_CTRUNC;
+  int arrived[MESSAGE_DESCRIPTORS];
+  unsigned many = 0;
   if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
-    *count = (unsigned)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-    memcpy(descriptors, CMSG_DATA(head), *count * sizeof(int));
+    many = (unsigned)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    memcpy(arrived, CMSG_DATA(head), many * sizeof(int));
   }
-  return got;
+  if (!cut && descriptors) {
+    memcpy(descriptors, arrived, many * sizeof(int));
+    *count = many;
+  } else {
+    for (unsigned i = 0; i < many; i++) close(arrived[i]);
+  }
+  return cut ? MESSAGE_CUT : got;
 }

@@ -25,7 +25,9 @@ enum {
 enum { MESSAGE_DESCRIPTORS = 4 + MAX_LOADS }; /* at most, with one message */
 
 int send_message(int socket, char message, const int *descriptors, unsigned count);
-/* 1: a message; 0: the other side is gone; -1: there is none now, or an error. */
+/* A message came, and this process may open no more descriptors: those of the message are lost. */
+enum { MESSAGE_CUT = 2 };
+/* 1: a message; MESSAGE_CUT; 0: the other side is gone; -1: there is none now, or an error. NULL: none are expected. */
 ssize_t receive_message(int socket, char *message, int *descriptors, unsigned *count, bool wait);
 
 #endif

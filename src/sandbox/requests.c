@@ -26,6 +26,8 @@
 enum {
   QUEUE_MAX = 1024,
   SPARE_BYTES = 64 * 1024,
+  READ_AT_ONCE = 64 * 1024,
+  READ_MOST = 4 << 20, /* before the clocks of the runs are looked at again */
 };
 
 /* What the worker asks for with one frame: a run, or the two runs of a pair. */
@@ -78,13 +80,22 @@ void requests_open(const struct options *chosen) {
   answers_open(socket);
 }
 
+/* Room for all of the frame that has begun: a buffer that grows by little copies a large frame again and again. */
+static size_t room_needed(void) {
+  size_t needed = incoming.used + READ_AT_ONCE;
+  if (incoming.used < 4) return needed;
+  uint32_t length = get_u32(incoming.at);
+  return length <= FRAME_MAX && length + 4 > needed ? length + 4 : needed;
+}
+
 void requests_read(void) {
-  for (;;) {
-    if (!buffer_reserve(&incoming, incoming.used + 65536)) fail("allocate");
+  for (size_t all = 0; all < READ_MOST;) {
+    if (!buffer_reserve(&incoming, room_needed())) fail("allocate");
     ssize_t count = read(socket_to_worker, incoming.at + incoming.used, incoming.size - incoming.used);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
     if (count <= 0) return answers_hang_up(NULL);
     incoming.used += (size_t)count;
+    all += (size_t)count;
     size_t at = 0;
     while (incoming.used - at >= FRAME_HEAD) {
       uint32_t length = get_u32(incoming.at + at);
@@ -94,7 +105,7 @@ void requests_read(void) {
       if (answers_hung_up()) return;
       at += length + 4;
     }
-    memmove(incoming.at, incoming.at + at, incoming.used - at);
+    if (at) memmove(incoming.at, incoming.at + at, incoming.used - at);
     incoming.used -= at;
   }
   if (!incoming.used && incoming.size > (1 << 20)) buffer_release(&incoming);

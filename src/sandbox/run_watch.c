@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -211,7 +212,9 @@ static bool settle(struct slot *slot, int box) {
   if (slot->request.stream) output_drain(slot);
   else if (shared->over) run_end(slot, ENDING_OUTPUT);
   bool well = shared->ended && !slot->ending && WIFEXITED(shared->wait_status) && !WEXITSTATUS(shared->wait_status);
-  if (box >= 0 && well) {
+  if (well && slot->request.save_key && box < 0)
+    saved = (struct saved){.broken = true, .reason = "the work directory did not arrive"};
+  else if (box >= 0 && well) {
     if (saving_begin(slot, box)) return true;
     saved = (struct saved){.broken = true, .reason = "the process that saves the files cannot be started"};
   }
@@ -255,7 +258,22 @@ void run_close(struct slot *slot) {
   if (slot->more_input.size > (1 << 20)) buffer_release(&slot->more_input);
 }
 
+void run_give_up(struct slot *slot) {
+  const struct shared *shared = slot->shared;
+  if (slot->answered || slot->ending || !shared->ended || shared->failure.error) return run_settle(slot, -1);
+  answer_fault(slot->id, "the slot did not see the end of the run");
+  run_close(slot);
+}
+
 void run_forget(struct slot *slot) {
+  struct shared *shared = slot->shared;
+  const long page = sysconf(_SC_PAGESIZE);
+  /* It has a program's source and input. */
+  if (shared->frame_length > (1 << 20)) {
+    const off_t from = (off_t)(offsetof(struct shared, frame) + (size_t)page - 1) / page * page;
+    fallocate(slot->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, (off_t)sizeof *shared - from);
+    shared->frame_length = 0;
+  }
   const uint64_t used[OUTPUT_REGIONS] = {slot->shared->kept[0], slot->shared->kept[1], slot->shared->left};
   for (int i = 0; i < OUTPUT_REGIONS; i++)
     if (used[i] > (1 << 20))

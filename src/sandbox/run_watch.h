@@ -29,6 +29,8 @@ void run_end(struct slot *slot, enum ending why);
  * is closed. If there is something to save in it, the answer comes when it is saved, and the slot waits until then.
  */
 void run_settle(struct slot *slot, int box);
+/* The slot does not know the result. */
+void run_give_up(struct slot *slot);
 /* The run's saver has ended. */
 void run_saved(struct slot *slot);
 /* The run is over for the worker: closes its descriptors. */

@@ -95,10 +95,11 @@ void slot_main(struct slot_setup *setup) {
   if (setup->group->kind == ISOLATION_RLIMITS) serve_degraded(setup);
   setup->proc = (int)must(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), "open /proc");
   group_enter(setup->group);
+  /* A user namespace keeps the limit of the moment when it is made. */
+  lift_process_limit();
   enter_namespaces(setup);
   network_open(setup->proc, &setup->identity);
   queues_open();
-  lift_process_limit();
   roots_build(setup->options, &setup->identity, setup->number >= setup->options->slots, &roots);
   group_keep_memory(setup->group);
   give_up_rights(setup);

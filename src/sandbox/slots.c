@@ -31,6 +31,7 @@
 
 /* After this many failed starts in a row the launcher gives up. */
 enum { MOST_FAILED_STARTS = 5 };
+static bool one_was_ready;
 /* The processes of a dead slot are gone within milliseconds. This is for a process that the kernel blocks. */
 enum { GONE_US = 3 * 1000 * 1000 };
 /* A slot that is dead: the next look at its processes; and the next start, if the machine had no room for its process. */
@@ -114,9 +115,10 @@ static bool slot_start(struct slot *slot) {
 
 void slot_read_control(struct slot *slot) {
   char message;
-  int descriptors[4];
+  int descriptors[MESSAGE_DESCRIPTORS];
   unsigned count;
-  while (slot->control >= 0 && receive_message(slot->control, &message, descriptors, &count, false) == 1) {
+  ssize_t got = 0;
+  while (slot->control >= 0 && (got = receive_message(slot->control, &message, descriptors, &count, false)) == 1) {
     switch (message) {
       case MESSAGE_MAP: map_ids(slot); break;
       case MESSAGE_READY: slot_became_idle(slot); break;
@@ -126,11 +128,13 @@ void slot_read_control(struct slot *slot) {
         run_settle(slot, count ? descriptors[0] : -1);
         break;
       case MESSAGE_IDLE:
-        run_settle(slot, -1); /* the slot does not know the result */
+        run_give_up(slot);
         slot_became_idle(slot);
         break;
     }
   }
+  /* It waits for what will never be done. */
+  if (got == MESSAGE_CUT && slot->pid) kill(slot->pid, SIGKILL);
 }
 
 static void map_ids(const struct slot *slot) {
@@ -141,7 +145,7 @@ static void map_ids(const struct slot *slot) {
 
 static void slot_became_idle(struct slot *slot) {
   if (slot->state == SLOT_STARTING) {
-    slot->failed_starts = 0;
+    one_was_ready = true;
     reap_orphans();
   }
   run_forget(slot);
@@ -162,10 +166,16 @@ void slot_died(struct slot *slot) {
   slot_read_control(slot);
   if (slot->shared->failure.error)
     snprintf(why, sizeof why, "%s: %s", slot->shared->failure.step, strerror(slot->shared->failure.error));
-  if (slot->state == SLOT_STARTING && ++slot->failed_starts == MOST_FAILED_STARTS) {
-    fprintf(stderr, "launcher: a slot cannot start: %s\n", why);
-    slots_stop();
-    exit(EXIT_BROKEN);
+  if (slot->state == SLOT_STARTING) {
+    /* The machine may be short of memory now, and the others may be running programs. */
+    if (one_was_ready) {
+      fprintf(stderr, "launcher: slot %u cannot start, and is tried again: %s\n", slot->number, why);
+      slot->start_again_us = monotonic_us() + START_AGAIN_US;
+    } else if (++slot->failed_starts == MOST_FAILED_STARTS) {
+      fprintf(stderr, "launcher: a slot cannot start: %s\n", why);
+      slots_stop();
+      exit(EXIT_BROKEN);
+    }
   }
   if (slot->state == SLOT_BUSY && !slot->answered) {
     memcpy(slot->lost, why, sizeof why);
