@@ -115,7 +115,7 @@ async function submissions(
       const tps = await pgbenchSubmit({
         url: server.urls.owner,
         ...PGBENCH,
-        key: some[0]!,
+        keys: some,
         clients,
       });
       if (tps !== null) pgbench.push(tps);

@@ -103,7 +103,7 @@ async function python(): Promise<Measure[]> {
   const { all, separate } = await besideSubmissions('python', PYTHON, async () => {
     for (let n = 0; n < TESTS / ROUNDS; n++) {
       const start = performance.now();
-      await box.execute('python', 'print(2 * 21)\n');
+      await box.execute('python', PYTHON, { stdin: `${n}\n`, expected: `${2 * n}\n` });
       runs.push(performance.now() - start);
     }
   });

@@ -8,25 +8,19 @@ import { fork } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { newSecret, secretDigest } from '../src/access/secret.ts';
 import { connect, type Db } from '../src/db.ts';
-import { uuidv7 } from '../src/domain/ids.ts';
 import { renderResult } from '../src/domain/record.ts';
-import { createExecutions, type Executions } from '../src/store/executions.ts';
 import { createKey, setTier } from '../src/store/keys.ts';
 import { withPayloads } from '../src/store/payloads.ts';
 import { createResults } from '../src/store/results.ts';
-import { createSubmissions } from '../src/store/submissions.ts';
-import { encryptSecret } from '../src/webhooks/encrypt_secret.ts';
-import { WEBHOOK_KEY, type WebProcess, webProcess } from '../test/http/support/web_process.ts';
-import { outcome as given, submission } from '../test/queue/given.ts';
+import { type WebProcess, webProcess } from '../test/http/support/web_process.ts';
 import { ownServer, type TestDatabase } from '../test/support/database.ts';
+import { CAPACITY, ended, finisher } from './support/finished.ts';
 import {
   getRequest,
   type LeanClient,
@@ -37,6 +31,7 @@ import {
 import { against, isMet, type Measure, publish } from './support/report.ts';
 import { quantile } from './support/stats.ts';
 import type { Order, Outcome } from './support/weight_load.ts';
+import type { WebhookOrder, WebhookOutcome } from './support/weight_webhooks.ts';
 
 const KEYS = 60;
 /** Below the 60 requests a minute of the smallest tier. */
@@ -48,14 +43,13 @@ const PROBE_EVERY_MS = 50;
 const P99_AT_MOST = 3;
 const READY_AT_MOST_MS = 250;
 const MEMORY_AT_MOST_MIB = 300;
-/** A receiver's answer, and another account's delivery to it. */
-const RECEIVER_MS = 100;
 const DELIVERY_AT_MOST_MS = 3_000;
+/** Of the heavy ones, with 128 KiB of output each. */
+const DELIVERIES_AT_LEAST = 100;
 /** Each is a body of more than a MiB. */
 const ESCAPES_AT_LEAST = 100;
 const MiB = 2 ** 20;
 const TEXT_LIMIT = 64 * 1024;
-const CAPACITY = 10_000_000;
 
 /** `right`: how many requests were served as they should be, and how many at least: what is refused weighs nothing. */
 type Weight = { outcome: Outcome | null; right?: Measure; rows?: Measure[] };
@@ -75,7 +69,8 @@ const measures: Measure[] = [];
 let failed = false;
 let server: TestDatabase;
 let db: Db;
-let executions: Executions;
+/** Of the worker that is alive. */
+let consumer: string;
 const load = fork(join(import.meta.dirname, 'support/weight_load.ts'));
 t.teardown(() => load.disconnect());
 
@@ -84,7 +79,7 @@ try {
   db = connect(server.urls.owner, { name: 'runledger bench', max: 8 });
   t.teardown(() => db.end({ timeout: 1 }));
   await setTier(db, { name: 'unlimited', per_minute: 0, concurrent: 0 });
-  executions = await aliveWorker();
+  consumer = await aliveWorker();
   for (const kind of kinds()) if (only.test(kind.name)) await weigh(kind);
   publish('weight', 'does heavy work of 60 keys delay another account?', measures);
   failed = measures.some((one) => isMet(one) === false);
@@ -174,7 +169,7 @@ async function weigh({ name, prepare }: Kind): Promise<void> {
     row('memory of web, peak', 'MiB', memory_mib, MEMORY_AT_MOST_MIB),
     row('memory of web, before', 'MiB', memory_before_mib),
     ...rows,
-    ...(outcome === null ? [] : answered(outcome, right !== undefined)),
+    ...(outcome === null ? [] : answered(outcome)),
     ...(right === undefined ? [] : [right]),
     row('load average of the machine', '', machine_load),
   );
@@ -195,11 +190,11 @@ function served(name: string, value: number, at_least?: number): Measure {
   return { ...row(name, '', value), ...bound };
 }
 
-function answered({ statuses, wrong }: Outcome, is_compared: boolean): Measure[] {
+function answered({ statuses, wrong }: Outcome): Measure[] {
   const counts = Object.entries(statuses);
   return [
     ...counts.map(([status, count]) => row(`answers ${status}`, '', count)),
-    ...(is_compared ? [row('answers with a wrong byte', '', wrong, 0)] : []),
+    ...(wrong === null ? [] : [row('answers with a wrong byte', '', wrong, 0)]),
   ];
 }
 
@@ -262,7 +257,7 @@ function newKeys(account?: string): Promise<string[]> {
 }
 
 /** Like every worker it is alive through a lock and a heartbeat. */
-async function aliveWorker(): Promise<Executions> {
+async function aliveWorker(): Promise<string> {
   const consumer = randomUUID();
   const lock_key = randomBytes(6).readUIntBE(0, 6);
   const heart = new Worker(new URL('../test/http/support/heart.ts', import.meta.url), {
@@ -270,33 +265,14 @@ async function aliveWorker(): Promise<Executions> {
   });
   t.teardown(() => heart.terminate());
   await once(heart, 'message');
-  return createExecutions(db, db, consumer);
-}
-
-/** A submission of the key that has ended with these outputs. */
-async function ended(key: string, facts: object, webhook_url?: string): Promise<string> {
-  const id = uuidv7(Date.now(), randomBytes(10));
-  const [name, bytes] = WEBHOOK_KEY.split(':') as [string, string];
-  const keys = [{ id: name, bytes: Buffer.from(bytes, 'base64') }];
-  const webhook = webhook_url
-    ? { url: webhook_url, encrypted_secret: encryptSecret(keys, id, 'a secret') }
-    : null;
-  const submissions = createSubmissions(db, { queue_capacity: CAPACITY });
-  await submissions.submit({
-    secret_digest: secretDigest(key),
-    submission: submission(id, { webhook }),
-  });
-  const started = await executions.start({ submission_id: id, job_id: '0', priority: 0 });
-  const { attempt } = started!.order;
-  await executions.complete({ submission_id: id, attempt, outcome: { ...given, ...facts } });
-  return id;
+  return consumer;
 }
 
 /** A request of each key for one result. The keys are of one account, so all get the same bytes. */
 async function requestsFor(stdout: Buffer): Promise<string[]> {
   const account = randomUUID();
   const keys = await newKeys(account);
-  const id = await ended(keys[0]!, { stdout });
+  const id = await ended(finisher(db, consumer), keys[0]!, { stdout });
   const [record] = await createResults(db).ended([id], true);
   writeFileSync(bodyFile, JSON.stringify(renderResult(await withPayloads(db, record!))));
   return keys.map((key) =>
@@ -321,32 +297,25 @@ async function escapes(web: WebProcess): Promise<() => Promise<Weight>> {
 
 /** A backlog of six accounts, and once in a second a delivery of another account to the same host. */
 async function webhooks(): Promise<() => Promise<Weight>> {
-  const arrived = new Map<string, () => void>();
-  const receiver = createServer(async (req, res) => {
-    arrived.get(String(req.headers['webhook-id']))?.();
-    await wait(RECEIVER_MS);
-    req.resume().on('end', () => res.writeHead(204).end());
-  }).listen(0, '127.0.0.1');
-  await once(receiver, 'listening');
-  t.teardown(() => receiver.close());
-  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
-  const keys = (await newKeys()).slice(0, KEYS / 10);
-  const other = await newKey('unlimited');
-  const output = Buffer.alloc(TEXT_LIMIT);
-  const deliver = async (took_ms: number[]) => {
-    const id = await ended(other, {}, url);
-    const from = performance.now();
-    await new Promise<void>((resolve) => arrived.set(id, resolve));
-    took_ms.push(performance.now() - from);
+  const order: WebhookOrder = {
+    database_url: server.urls.owner,
+    consumer,
+    keys: (await newKeys()).slice(0, KEYS / 10),
+    other: await newKey('unlimited'),
+    each: EACH,
+    output_bytes: TEXT_LIMIT,
   };
+  const backlog = fork(join(import.meta.dirname, 'support/weight_webhooks.ts'));
+  t.teardown(() => backlog.kill());
   return async () => {
-    const took_ms: number[] = [];
-    for (let n = 0; n < EACH; n += 1) {
-      await Promise.all(keys.map((key) => ended(key, { stdout: output, stderr: output }, url)));
-      if (n % 6 === 5) await deliver(took_ms);
-    }
+    backlog.send(order);
+    const [{ took_ms, arrived }] = (await once(backlog, 'message')) as [WebhookOutcome];
     const slowest = Math.max(...took_ms);
     const name = "another account's delivery to the same host, slowest";
-    return { outcome: null, rows: [row(name, 'ms', slowest, DELIVERY_AT_MOST_MS)] };
+    return {
+      outcome: null,
+      rows: [row(name, 'ms', slowest, DELIVERY_AT_MOST_MS)],
+      right: served('heavy deliveries that arrived', arrived, DELIVERIES_AT_LEAST),
+    };
   };
 }

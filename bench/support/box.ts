@@ -66,7 +66,12 @@ export async function openBox() {
       return Buffer.from(report.stdout).toString();
     },
 
-    async execute(language: LanguageName, code: string): Promise<string> {
+    /** Throws if it is not AC. */
+    async execute(
+      language: LanguageName,
+      code: string,
+      { stdin = '', expected = null }: { stdin?: string; expected?: string | null } = {},
+    ): Promise<string> {
       const outcome = await executor.execute(
         {
           ...{
@@ -77,8 +82,12 @@ export async function openBox() {
             args: [],
             limits: {},
           },
-          ...{ code: Buffer.from(code), stdin: new Uint8Array() },
-          ...{ expected_output: null, compare: 'lenient', judging: null },
+          ...{ code: Buffer.from(code), stdin: Buffer.from(stdin) },
+          ...{
+            expected_output: expected === null ? null : Buffer.from(expected),
+            compare: 'lenient',
+            judging: null,
+          },
         },
         signal,
       );

@@ -1,4 +1,4 @@
-/** The floor of a submission in the database: the same SQL function from pgbench, one submission in each batch. */
+/** The floor of a submission in the database: the same SQL function from pgbench, one submission in each batch. Each client has a key, as ours have. */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,21 +6,29 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { secretDigest } from '../../src/access/secret.ts';
 
-type Given = { url: string; key: string; clients: number; capacity: string; seconds: number };
+type Given = {
+  url: string;
+  keys: readonly string[];
+  clients: number;
+  capacity: string;
+  seconds: number;
+};
 
 /** Submissions a second; null if pgbench is not installed, or if none finished in time. */
 export async function pgbenchSubmit(given: Given): Promise<number | null> {
-  const { url, key, clients, capacity, seconds } = given;
+  const { url, keys, clients, capacity, seconds } = given;
   if (!hasPgbench()) return null;
   const folder = mkdtempSync(join(tmpdir(), 'runledger-pgbench-'));
   const script = join(folder, 'submit.sql');
-  const digest = Buffer.from(secretDigest(key)).toString('hex');
+  const digests = keys.map((key) => `'${Buffer.from(secretDigest(key)).toString('hex')}'`);
   writeFileSync(
     script,
-    `select * from runledger.submit_many(jsonb_build_array(jsonb_build_object('digest', '${digest}', 'id',
+    // One that was not accepted is a division by zero.
+    `select 1 / count(*) from runledger.submit_many(jsonb_build_array(jsonb_build_object('digest',
+      (array[${digests}])[:client_id % ${keys.length} + 1], 'id',
       (lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0') || '7' || substr(md5(random()::text), 1, 3)
         || '8' || substr(md5(random()::text), 1, 15))::uuid, 'language', 'python', 'args', '[]'::jsonb, 'compare', 'lenient',
-      'limits', '{}'::jsonb, 'request_digest', '00')), array['print(6 * 7)'::bytea], array['1 2'::bytea], array[null::bytea], ${capacity});`.replace(
+      'limits', '{}'::jsonb, 'request_digest', '00')), array['print(6 * 7)'::bytea], array['1 2'::bytea], array[null::bytea], ${capacity}) where outcome = 'accepted';`.replace(
       /\s+/g,
       ' ',
     ),
