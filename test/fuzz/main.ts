@@ -8,8 +8,10 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { judgingService } from '../cli/judging_service.ts';
 import { freePort } from '../http/support/call.ts';
 import { readDocument, withClosedAnswers } from '../http/support/document.ts';
@@ -31,6 +33,9 @@ const CHECKS = [
   'right_requests_are_accepted',
 ];
 
+/** Most of the time goes into thinking of requests, on one processor for each seed. */
+const LANES = availableParallelism();
+
 const wanted = Number(process.env['REQUESTS'] ?? 50_000);
 const first_seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
@@ -49,48 +54,32 @@ function install(): string | null {
 }
 
 async function requestsOf(port: number): Promise<number> {
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  const counts = [...text.matchAll(/^runledger_http_requests_total\{.*\} (\d+)$/gm)];
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const counts = [...metrics.matchAll(/^runledger_http_requests_total\{.*\} (\d+)$/gm)];
   return counts.reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-async function fuzz(server: string, key: string, seed: number): Promise<boolean> {
+/** Resolves to what it wrote, once it has ended. */
+async function fuzz(folder: string, server: string, key: string, seed: number) {
   const options = [
     ...['--header', `X-API-Key: ${key}`, '--checks', CHECKS.join(), '--seed', `${seed}`],
-    ...[
-      '--url',
-      server,
-      '--max-examples',
-      '300',
-      '--continue-on-failure',
-      '--suppress-health-check',
-      'all',
-    ],
-    ...[
-      '--output-sanitize',
-      'false',
-      '--warnings',
-      'off',
-      '--exclude-operation-id',
-      'uploadTestSet',
-      '--request-timeout',
-      '60',
-    ],
+    ...['--url', server, '--max-examples', '300', '--continue-on-failure'],
+    ...['--suppress-health-check', 'all', '--output-sanitize', 'false', '--warnings', 'off'],
+    ...['--exclude-operation-id', 'uploadTestSet', '--request-timeout', '60'],
   ];
-  writeFileSync(DOCUMENT, JSON.stringify(withClosedAnswers((await readDocument(server)).json)));
   const env = {
     PATH: process.env['PATH'],
-    HOME: FOLDER,
+    HOME: folder,
     NO_COLOR: '1',
     SCHEMATHESIS_HOOKS: OWN_CHECKS,
   };
   const child = spawn(PROGRAM, ['run', DOCUMENT, ...options], {
-    cwd: FOLDER,
+    cwd: folder,
     env,
-    stdio: ['ignore', 'inherit', 'inherit'],
+    stdio: ['ignore', 'pipe', 'inherit'],
   });
-  const [code] = await once(child, 'exit');
-  return code === 0;
+  const [written, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+  return { good: code === 0, written };
 }
 
 const missing = install();
@@ -110,13 +99,28 @@ const env = await judgingService(t, {
   RUNLEDGER_WAIT_CAP: '1s',
   RUNLEDGER_LOG_LEVEL: 'warn',
 });
+const server = env['RUNLEDGER_SERVER']!;
+const key = env['RUNLEDGER_API_KEY']!;
+writeFileSync(DOCUMENT, JSON.stringify(withClosedAnswers((await readDocument(server)).json)));
 let good = true;
 let made = 0;
-for (let seed = first_seed; made < wanted; seed += 1) {
-  console.log(`seed ${seed}`);
-  good = (await fuzz(env['RUNLEDGER_SERVER']!, env['RUNLEDGER_API_KEY']!, seed)) && good;
-  made = await requestsOf(port);
-  console.log(`${made} of ${wanted} requests`);
+let next_seed = first_seed;
+await Promise.all(Array.from({ length: LANES }, (_, lane) => fuzzOn(join(FOLDER, `lane${lane}`))));
+
+/** One seed after the other. A lane's own folder keeps the cases that the others write out of its way. */
+async function fuzzOn(folder: string): Promise<void> {
+  mkdirSync(folder, { recursive: true });
+  while (made < wanted) {
+    const seed = next_seed++;
+    console.log(`seed ${seed}`);
+    const run = await fuzz(folder, server, key, seed);
+    if (!run.good) good = false;
+    made = await requestsOf(port);
+    if (!run.good) console.log(run.written);
+    console.log(
+      `seed ${seed}: ${run.good ? 'nothing is wrong' : 'failures'}; ${made} requests of ${wanted} so far`,
+    );
+  }
 }
 for (const teardown of teardowns) await teardown();
 console.log(good ? `${made} requests, and nothing is wrong` : `${made} requests, with failures`);
