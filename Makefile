@@ -21,7 +21,7 @@ help:
 	@echo 'make schema        write sql/schema.txt and DATA.md from the migrations and definitions in sql/'
 	@echo 'make contract      test the public contract over HTTP, rule by rule'
 	@echo 'make sandbox-test  run hostile and honest programs in boxes; sandbox-test-v2: in machines with cgroup v2'
-	@echo 'make sandbox-test-switches    the same with each speed-up switched off in turn'
+	@echo 'make sandbox-test-switches    the same with each speed-up that reuses work switched off'
 	@echo 'make test-under-load LOAD=12  run all tests beside LOAD busy processes (JOBS=8: as many test files at a time)'
 	@echo 'make mutants       break the code in known ways, and see that the tests notice'
 	@echo 'make tamper        change copies of a ledger as a superuser, and see that verify names each change'
@@ -137,7 +137,7 @@ define link-node
 cd node_modules/.bin && for node in ../node-linux-*/bin/node; do \
   if "$$node" --version >/dev/null 2>&1; then ln -sf "$$node" node; fi; \
 done; \
-[ "$$(node -p 'Number.parseInt(process.versions.node) >= 24')" = true ] || { \
+[ "$$(node -p 'process.versions.node.localeCompare("24.12", undefined, { numeric: true }) >= 0')" = true ] || { \
   echo "Node $$(node --version) is too old, and npm has no newer one for this machine: install Node 24" >&2; \
   exit 1; }
 endef
@@ -169,7 +169,7 @@ contract: $(PACKAGES) $(TAP) machine
 sandbox-test: $(PACKAGES) $(TAP) machine
 	@exec node test/sandbox/main.ts
 
-# First with every speed-up, then with each of them switched off in turn.
+# First with every speed-up, then with each that reuses work switched off in turn.
 sandbox-test-switches: $(PACKAGES) $(TAP) machine
 	@for left_out in '' precompiled_headers java_compiler compile_cache python_zygote; do \
 	  echo "without: $${left_out:-none}"; \

@@ -1,6 +1,10 @@
 /** The form of a webhook's secret that the public libraries of Standard Webhooks make: its key as base64. */
 export const ENCODED_PREFIX = 'whsec_';
 
+/** Bounds of what a submission says of its webhook. */
+export const URL_LIMIT_BYTES = 2_048;
+export const SECRET_LIMIT_BYTES = 256;
+
 /** Groups of four. The last may be without its padding, which some libraries need: a receiver chooses what its own reads. */
 const ENCODED =
   /^whsec_((?:[A-Za-z0-9+/]{4})+|(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?))$/;

@@ -14,11 +14,10 @@
  * and nothing else.
  */
 import { isIP } from 'node:net';
+import { URL_LIMIT_BYTES } from '../domain/webhook_secret.ts';
 import { isLoopback, parseAddress, specialRange } from './address.ts';
 import { isLocalName, isName } from './host_name.ts';
 import type { Resolver } from './resolve.ts';
-
-export const URL_LIMIT_BYTES = 2048;
 
 export type GuardOptions = { allow_loopback: boolean };
 

@@ -1,10 +1,6 @@
 import t from 'tap';
-import {
-  parseWebhookUrl,
-  resolveTarget,
-  type Target,
-  URL_LIMIT_BYTES,
-} from '../../src/webhooks/guard.ts';
+import { URL_LIMIT_BYTES } from '../../src/domain/webhook_secret.ts';
+import { parseWebhookUrl, resolveTarget, type Target } from '../../src/webhooks/guard.ts';
 import type { Resolver } from '../../src/webhooks/resolve.ts';
 import data from './addresses.json' with { type: 'json' };
 

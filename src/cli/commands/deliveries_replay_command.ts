@@ -1,12 +1,10 @@
 import { text } from 'node:stream/consumers';
-import { ENCODED_PREFIX, isSecret } from '../../domain/webhook_secret.ts';
+import { ENCODED_PREFIX, isSecret, SECRET_LIMIT_BYTES } from '../../domain/webhook_secret.ts';
 import { operatorName } from '../../local/operator.ts';
 import { REPLAY_PROBLEMS, replayDelivery } from '../../store/deliveries.ts';
 import { encryptSecret } from '../../webhooks/encrypt_secret.ts';
 import { type Command, CommandFailed, type Context, isUuid, UsageError } from '../command.ts';
 import { webhookKeys } from '../installation_keys.ts';
-
-const SECRET_BYTES = 256;
 
 export const command: Command = {
   summary:
@@ -37,8 +35,10 @@ const WHY_NOT = {
 async function readSecret(): Promise<string> {
   const secret = (await text(process.stdin)).replace(/\r?\n$/, '');
   const bytes = Buffer.byteLength(secret, 'utf8');
-  if (bytes < 1 || bytes > SECRET_BYTES)
-    throw new UsageError(`the secret on stdin must have 1 to ${SECRET_BYTES} bytes, not ${bytes}`);
+  if (bytes < 1 || bytes > SECRET_LIMIT_BYTES)
+    throw new UsageError(
+      `the secret on stdin must have 1 to ${SECRET_LIMIT_BYTES} bytes, not ${bytes}`,
+    );
   if (!isSecret(secret))
     throw new UsageError(
       `the secret on stdin begins with ${ENCODED_PREFIX}, so base64 must follow, and nothing else`,

@@ -1,11 +1,11 @@
-import { statfs } from 'node:fs/promises';
+import { readFile, statfs } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { doubtsOf, soundConfig } from '../../config.ts';
 import { freeMemory, inMiB, isShort } from '../../executor/free_memory.ts';
 import { type Check, fail, ok, warn } from './finding.ts';
 
-const OLDEST_NODE = 24;
+const OLDEST_NODE = '24.12';
 const GiB = 2 ** 30;
 /** PostgreSQL stops when its disk is full. Below this there are hours left, not days. */
 const LITTLE_DISK_BYTES = 2 * GiB;
@@ -14,12 +14,13 @@ export const node: Check = {
   name: 'node',
   look: async () => {
     const found = `${process.version} at ${process.execPath}`;
-    if (Number.parseInt(process.versions.node, 10) >= OLDEST_NODE) return [ok('node', found)];
+    const order = process.versions.node.localeCompare(OLDEST_NODE, undefined, { numeric: true });
+    if (order >= 0) return [ok('node', found)];
     return [
       fail(
         'node',
         found,
-        `run \`make install\`: it brings Node ${OLDEST_NODE}, and \`./runledger\` uses it`,
+        `run \`make install\`: it brings a newer Node, and \`./runledger\` uses it`,
       ),
     ];
   },
@@ -78,4 +79,27 @@ const disk: Check = {
   },
 };
 
-export const machineChecks: readonly Check[] = [node, environment, resources, memory, disk];
+/** With 2, what a program asks for and never touches counts for the whole machine, and for no control group. */
+const overcommit: Check = {
+  name: 'overcommit',
+  look: async () => {
+    const mode = await readFile('/proc/sys/vm/overcommit_memory', 'utf8').catch(() => '');
+    if (mode.trim() !== '2') return [];
+    return [
+      warn(
+        'overcommit',
+        'vm.overcommit_memory is 2: one program can ask for all memory that the machine promises',
+        'set it to 0 on machines with workers, and keep PostgreSQL on another one',
+      ),
+    ];
+  },
+};
+
+export const machineChecks: readonly Check[] = [
+  node,
+  environment,
+  resources,
+  memory,
+  overcommit,
+  disk,
+];

@@ -4,7 +4,13 @@
  * field's description.
  */
 import * as v from 'valibot';
-import { ENCODED_PREFIX, isSecret, SECRET_PATTERN } from '../../domain/webhook_secret.ts';
+import {
+  ENCODED_PREFIX,
+  isSecret,
+  SECRET_LIMIT_BYTES,
+  SECRET_PATTERN,
+  URL_LIMIT_BYTES,
+} from '../../domain/webhook_secret.ts';
 import { acceptedNames, BY_NAME } from '../../languages/common/registry.ts';
 import { type FieldRule, ruled } from './field_rules.ts';
 import {
@@ -21,9 +27,6 @@ import {
   type WithoutNulls,
 } from './field_schemas.ts';
 import { JUDGING_RULES, judgingEntries } from './judging_schema.ts';
-
-export const SECRET_LIMIT_BYTES = 256;
-export const URL_LIMIT_BYTES = 2_048;
 
 /** The decisions of an operator about requests. */
 export type SubmissionRules = {
