@@ -309,7 +309,13 @@ async function webhooks(): Promise<() => Promise<Weight>> {
   t.teardown(() => backlog.kill());
   return async () => {
     backlog.send(order);
-    const [{ took_ms, arrived }] = (await once(backlog, 'message')) as [WebhookOutcome];
+    const ended = once(backlog, 'exit').then(([code]) => {
+      throw new Error(`the webhooks' process ended with ${code}`);
+    });
+    const [{ took_ms, arrived }] = (await Promise.race([once(backlog, 'message'), ended])) as [
+      WebhookOutcome,
+    ];
+    ended.catch(() => {});
     const slowest = Math.max(...took_ms);
     const name = "another account's delivery to the same host, slowest";
     return {

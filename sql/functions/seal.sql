@@ -105,7 +105,8 @@ begin
   select c.* into last from checkpoints c order by c.number desc limit 1;
   if put.number = coalesce(last.number, 0) + 1 then
     perform refuse_checkpoint(put.number, put.generation, put.to_xid, put.sealed_at, put.note, last);
-    if put.origin = last.origin and put.sealed_at < last.sealed_at then
+    -- As verify compares them (src/domain/clocks.ts): times of another name come from another process.
+    if put.sealed_at < last.sealed_at - (case when put.origin = last.origin then interval '0' else interval '5 minutes' end) then
       raise exception 'checkpoint % is older than the one before it', put.number;
     end if;
     insert into checkpoints (number, origin, size, root, sealed_at, generation, to_xid, note)

@@ -119,11 +119,6 @@ begin
       continue;
     end if;
 
-    -- Such an id comes from a wrong clock, or from no clock: its events would be where no event of a submission may be.
-    if given_id >= 'f0000000-0000-0000-0000-000000000000' or (given_id < progress.day_before and is_of_detached_month(given_id)) then
-      raise exception 'submission % cannot be of this time: set the clock of this machine right', given_id using errcode = 'RL422';
-    end if;
-
     if given_key is not null then
       select i.submission_id as id, i.request_digest <> decode(given ->> 'request_digest', 'hex') as differs into prior
       from idempotency i where i.account_id = submit_many.account_id and i.key = given_key;
@@ -132,6 +127,13 @@ begin
         return next;
         continue;
       end if;
+    end if;
+
+    -- Such an id comes from a wrong clock, or from no clock: its events would be where no event of a submission may be.
+    if given_id >= 'f0000000-0000-0000-0000-000000000000' or (given_id < progress.day_before and is_of_detached_month(given_id)) then
+      outcome := 'wrong_clock';
+      return next;
+      continue;
     end if;
 
     if given_judging is not null then

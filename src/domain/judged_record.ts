@@ -118,7 +118,7 @@ export const JUDGING_FIELDS = {
         }),
       ),
     ),
-    'The files that the patterns in outputs matched when the run ended.',
+    'The files that the patterns in outputs matched when the run ended, within the bounds of outputs.',
   ),
   transcript: described(
     v.nullable(v.string()),

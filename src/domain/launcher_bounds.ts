@@ -11,6 +11,7 @@ export const MOST_SLOTS = LAUNCHER_SLOTS - 4;
 export const KEEP_BYTES_MAX = 48 * MiB;
 /** What they are, besides a file that is judged instead of standard output. */
 export const OUTPUTS_BYTES = 1 * MiB;
+export const OUTPUTS_MOST_FILES = 64;
 
 /** LIMIT_CEILINGS in src/sandbox/wire.c. */
 export const MOST_PROCESSES = 4096;

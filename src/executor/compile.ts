@@ -123,21 +123,29 @@ export class Compiler {
   ): Promise<CompileResult> {
     let spent = before;
     for (const [at, step] of steps.entries()) {
+      const is_last = at === steps.length - 1;
       const once = () => this.#inBox(installed, order, key, step, signal);
       const own = await once().catch(async (error: unknown) => {
-        if (!(wasRejected(error) && (await this.#renew(step)))) throw error;
-        return once();
+        if (!wasRejected(error)) throw error;
+        const renewed = await this.#renew(step, signal).catch((failure: unknown) => {
+          if (is_last) throw failure;
+          return null;
+        });
+        if (renewed === false) throw error;
+        return renewed && once();
       });
+      // What it needs cannot be made now. The next one needs less.
+      if (own === null) continue;
       spent = added(spent, own.facts);
-      const is_last = at === steps.length - 1;
       if (is_last || own.program !== null || own.end.killed_for !== null)
         return { ...own, facts: { ...own.facts, ...spent } };
     }
     throw new Error(`${order.language} names no way to compile`);
   }
 
-  #renew({ load }: CompileStep): Promise<boolean> {
-    return this.#parts.compilers.renew(load.map(({ key }) => key));
+  /** What is made again is for others, too, who may still wait for it. */
+  #renew({ load }: CompileStep, signal: AbortSignal): Promise<boolean> {
+    return orAborted(this.#parts.compilers.renew(load.map(({ key }) => key)), signal);
   }
 
   async #inBox(

@@ -34,7 +34,9 @@ export class Preparation {
   readonly #sandbox: Pick<Sandbox, 'run'>;
   readonly #artefacts: string;
   readonly #boot: string;
-  readonly #made = new Map<string, { made: Promise<string>; step: PreparedStep }>();
+  readonly #made = new Map<string, Promise<string>>();
+  /** Of all that was ever asked for, also where it failed. */
+  readonly #steps = new Map<string, PreparedStep>();
   readonly #marking: NodeJS.Timeout;
 
   constructor(sandbox: Pick<Sandbox, 'run'>, artefacts: string, boot: string) {
@@ -56,27 +58,31 @@ export class Preparation {
   ensure(step: PreparedStep): Promise<string> {
     const key = this.#keyOf(step);
     const known = this.#made.get(key);
-    if (known !== undefined) return known.made;
+    if (known !== undefined) return known;
+    this.#steps.set(key, step);
     const made = this.#make(key, step);
-    this.#made.set(key, { made, step });
+    this.#made.set(key, made);
     made.catch(() => this.#made.delete(key));
     return made;
   }
 
-  /** Makes again what something else has removed from the store. True: one of these keys was gone, and is there again. */
+  /**
+   * Makes again what something else has removed from the store. True: some of these keys were made here, and all of those are
+   * there now. So a run that missed one may be repeated, whoever made it again.
+   */
   async renew(keys: readonly string[]): Promise<boolean> {
     const renewed = await Promise.all(keys.map((key) => this.#renewOne(key)));
     return renewed.includes(true);
   }
 
   async #renewOne(key: string): Promise<boolean> {
+    const step = this.#steps.get(key);
+    if (step === undefined) return false;
     const known = this.#made.get(key);
-    if (known === undefined) return false;
-    await known.made;
-    if (await this.#exists(key)) return false;
+    const is_there = known !== undefined && (await known.then(() => this.#exists(key)));
     // Others may have seen this, too.
-    if (this.#made.get(key) === known) this.#made.delete(key);
-    await this.ensure(known.step);
+    if (!is_there && this.#made.get(key) === known) this.#made.delete(key);
+    await this.ensure(step);
     return true;
   }
 

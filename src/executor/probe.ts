@@ -1,13 +1,12 @@
 /** Which isolation this machine really offers: a launcher starts one slot, says what it found, and ends. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { NO_ISOLATION } from './sandbox_fault.ts';
 import type { Isolation, SandboxOptions } from './sandbox_options.ts';
 
 /** A slot starts in milliseconds; an emulated or overloaded machine may need far longer. */
 const TIMEOUT_MS = 60_000;
 
-/** `lacks`: the machine cannot do it; otherwise another try may show that it can. */
+/** `lacks`: the launcher says so, or is not there. What ended it otherwise says nothing of the machine. */
 export type Probed = { isolation: Isolation } | { problem: string; lacks: boolean };
 
 type Options = {
@@ -26,8 +25,9 @@ export function probeIsolation({ launcher, isolation, through = [] }: Options): 
     execFile(program!, args, { timeout: TIMEOUT_MS }, (error, stdout, stderr) => {
       if (error === null) resolve({ isolation: JSON.parse(stdout) as Isolation });
       else {
+        // A slot that cannot be made says so with another code than a machine that cannot make one.
         const problem = stderr.trim().split('\n').at(-1) || error.message;
-        resolve({ problem, lacks: error.code === NO_ISOLATION });
+        resolve({ problem, lacks: typeof error.code === 'number' });
       }
     });
   });

@@ -6,7 +6,7 @@
  * The submitted program's box has the input alone. Answer and checker are in the checker's box, or here.
  */
 import type { LeftFile } from '../domain/judged_record.ts';
-import { OUTPUTS_BYTES } from '../domain/launcher_bounds.ts';
+import { OUTPUTS_BYTES, OUTPUTS_MOST_FILES } from '../domain/launcher_bounds.ts';
 import type { RunLimits } from '../domain/limits.ts';
 import { spellTime } from '../domain/units.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';
@@ -227,8 +227,6 @@ async function programRun(
     }),
   };
 }
-
-const OUTPUTS_MOST_FILES = 64;
 
 /** The files of the work folder that the record keeps, and the one that is judged. */
 function keepOf(

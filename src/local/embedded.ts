@@ -1,6 +1,6 @@
 /** The embedded PostgreSQL, for a machine without one. All of its files are in the state directory. */
 import { existsSync } from 'node:fs';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect, type Db } from '../db.ts';
@@ -281,5 +281,10 @@ async function lastPort(options: Options): Promise<number | null> {
   return Number(await readFile(portFile(options), 'utf8').catch(() => '')) || null;
 }
 
-const keepPort = (options: Options, port: number) =>
-  writeFile(portFile(options), `${port}\n`, { mode: 0o600 });
+/** Whole or not at all: without this file, a data directory that is not mounted looks like one that never had data. */
+async function keepPort(options: Options, port: number): Promise<void> {
+  if (port === (await lastPort(options))) return;
+  const file = portFile(options);
+  await writeFile(`${file}.new`, `${port}\n`, { mode: 0o600 });
+  await rename(`${file}.new`, file);
+}

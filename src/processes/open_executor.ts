@@ -1,11 +1,13 @@
 /** Opens the executor of this machine: its toolchains, its launcher, its compile cache. The worker and `doctor` use it. */
 import { existsSync } from 'node:fs';
+import { realpath } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Config, languageSwitches } from '../config.ts';
-import { policyFrom } from '../domain/limits.ts';
+import { policyFrom, type RunLimits } from '../domain/limits.ts';
 import { openCompileCache } from '../executor/compile_cache.ts';
 import { type FetchContent, openContentCache } from '../executor/content_cache.ts';
 import { createExecutor } from '../executor/executor.ts';
+import { isNoexec } from '../executor/mounted.ts';
 import { BUILD_REMEDY, notBuilt } from '../executor/probe.ts';
 import { profilesFor, sharedIn } from '../executor/profiles.ts';
 import {
@@ -47,12 +49,14 @@ export async function openExecutor(
     max_entries: config.compile_cache_entries,
     log: warn,
   });
+  await requireExecutable(cache.artefacts_folder, toolchains);
   const contents = await openContentCache({
     folder: cache.artefacts_folder,
     max_bytes: config.content_cache_bytes,
     fetch,
   });
   const switches = languageSwitches(config);
+  const policy = policyFrom(config);
   const slots = slotsOf(config, log);
   const box_slots = Math.max(slots, PAIR_SLOTS);
   const profiles = await profilesFor(toolchains, box_slots);
@@ -65,7 +69,7 @@ export async function openExecutor(
   const sandbox = await startSandbox({
     launcher: launcherOf(config),
     slots: box_slots,
-    stream_slots: standingBoxes(toolchains, switches),
+    stream_slots: standingBoxes(toolchains, switches, policy.compile),
     profiles,
     store_dir: cache.artefacts_folder,
     isolation: config.isolation,
@@ -79,7 +83,7 @@ export async function openExecutor(
     cache,
     contents,
     tests_wall_ms: config.tests_wall_ms,
-    policy: policyFrom(config),
+    policy,
     switches,
     log: warn,
   });
@@ -100,6 +104,16 @@ export async function openExecutor(
 const noContents: FetchContent = ({ sha256 }) => {
   throw new Error(`this process has no source of the content ${sha256}`);
 };
+
+/** A compiled program is executed where it is stored. On such a mount each would end at once, as if that was its own fault. */
+async function requireExecutable(folder: string, toolchains: Toolchains): Promise<void> {
+  const compiled = [...toolchains.values()].some(({ compiler }) => compiler !== null);
+  if (compiled && (await isNoexec(await realpath(folder))))
+    throw new CannotRun(
+      `programs cannot be executed in ${folder}: its file system is mounted noexec`,
+      'mount it without noexec, or set RUNLEDGER_STATE_DIR to a folder elsewhere',
+    );
+}
 
 /** The toolchains of this machine for the enabled languages. Throws CannotRun if it has none. */
 async function toolchainsOf(config: Config, log: Log): Promise<Toolchains> {
@@ -131,10 +145,14 @@ async function toolchainsOf(config: Config, log: Log): Promise<Toolchains> {
 }
 
 /** Boxes that resident compilers keep open; each needs a slot of its own. */
-function standingBoxes(toolchains: Toolchains, switches: Record<string, boolean>): number {
+function standingBoxes(
+  toolchains: Toolchains,
+  switches: Record<string, boolean>,
+  limits: RunLimits,
+): number {
   const isOn = switchReader(switches);
   const each = [...toolchains.values()].map(
-    ({ compiler }) => compiler?.standing_boxes?.(isOn) ?? 0,
+    ({ compiler }) => compiler?.standing_boxes?.(isOn, limits) ?? 0,
   );
   return each.reduce((sum, count) => sum + count, 0);
 }

@@ -25,7 +25,7 @@ struct slot {
   unsigned number;
   bool for_streams;
   enum slot_state state;
-  unsigned failed_starts; /* while no slot was ready yet */
+  unsigned failed_starts; /* in a row, while not all slots were ready once */
   uint64_t start_again_us; /* not before then, because its process could not be forked */
   pid_t pid;
   int pidfd, control, memory, output_memory;

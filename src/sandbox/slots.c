@@ -31,7 +31,7 @@
 
 /* After this many failed starts in a row the launcher gives up. */
 enum { MOST_FAILED_STARTS = 5 };
-static bool one_was_ready;
+static bool all_were_ready;
 /* The processes of a dead slot are gone within milliseconds. This is for a process that the kernel blocks. */
 enum { GONE_US = 3 * 1000 * 1000 };
 /* A slot that is dead: the next look at its processes; and the next start, if the machine had no room for its process. */
@@ -134,7 +134,7 @@ void slot_read_control(struct slot *slot) {
     }
   }
   /* It waits for what will never be done. */
-  if (got == MESSAGE_CUT && slot->pid) kill(slot->pid, SIGKILL);
+  if (got == MESSAGE_CUT) syscall(SYS_pidfd_send_signal, slot->pidfd, SIGKILL, NULL, 0);
 }
 
 static void map_ids(const struct slot *slot) {
@@ -145,7 +145,7 @@ static void map_ids(const struct slot *slot) {
 
 static void slot_became_idle(struct slot *slot) {
   if (slot->state == SLOT_STARTING) {
-    one_was_ready = true;
+    slot->failed_starts = 0;
     reap_orphans();
   }
   run_forget(slot);
@@ -168,7 +168,7 @@ void slot_died(struct slot *slot) {
     snprintf(why, sizeof why, "%s: %s", slot->shared->failure.step, strerror(slot->shared->failure.error));
   if (slot->state == SLOT_STARTING) {
     /* The machine may be short of memory now, and the others may be running programs. */
-    if (one_was_ready) {
+    if (all_were_ready) {
       fprintf(stderr, "launcher: slot %u cannot start, and is tried again: %s\n", slot->number, why);
       slot->start_again_us = monotonic_us() + START_AGAIN_US;
     } else if (++slot->failed_starts == MOST_FAILED_STARTS) {
@@ -249,7 +249,7 @@ static void end_remains(void) {
 bool slots_ready(void) {
   for (unsigned i = 0; i < slot_count; i++)
     if (slots[i].state != SLOT_IDLE) return false;
-  return true;
+  return all_were_ready = true;
 }
 
 void slots_stop(void) {

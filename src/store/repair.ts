@@ -89,7 +89,8 @@ export async function repair(
     else
       await putCheckpoint(owner, {
         ...stored,
-        sealed_at: new Date(),
+        // Somebody may have made up the time of the last one.
+        sealed_at: new Date(Math.max(Date.now(), last.sealed_at.getTime())),
         number: last.number + 1,
         note: signedNote(key, checkpoint),
         tiles: [],

@@ -292,6 +292,10 @@ function outcomeOf(row: OutcomeRow): SubmitOutcome {
     case 'no_test_set':
     case 'no_original':
       return { kind: row.outcome, caller };
+    case 'wrong_clock':
+      throw new Error(
+        'this process gave an id of no time, or of a detached month: set the clock of this machine right',
+      );
     default:
       throw new Error(`submit_many answered an unknown outcome: ${row.outcome}`);
   }

@@ -196,7 +196,7 @@ t.test('the image', async (t) => {
   const { status, stdout } = spawnSync(entrypoint, ['--version'], { encoding: 'utf8' });
   t.equal(status, 0);
   t.match(stdout, /^runledger \d/);
-  const ignored = read('.containerignore').split('\n');
+  const ignored = read('.dockerignore').split('\n');
   for (const each of ['.git', '.data', 'node_modules', 'build'])
     t.ok(ignored.includes(each), `${each} is not in the image`);
 });

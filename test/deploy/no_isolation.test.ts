@@ -101,13 +101,14 @@ t.test('only serve for this machine alone may fall back', async (t) => {
 });
 
 t.test('only a launcher that finds no isolation says that there is none', async (t) => {
-  const chosen = async (exit: number) => {
-    const launcher = join(t.testdir(), `exits-${exit}`);
-    writeFileSync(launcher, `#!/bin/sh\nexit ${exit}\n`, { mode: 0o755 });
+  const chosen = async (end: string) => {
+    const launcher = join(t.testdir(), 'launcher');
+    writeFileSync(launcher, `#!/bin/sh\n${end}\n`, { mode: 0o755 });
     return (await chooseIsolation({ ...loadConfig({}), launcher })).kind;
   };
-  t.equal(await chosen(1), 'as configured', 'it may find one the next time');
-  t.equal(await chosen(3), 'none');
+  t.equal(await chosen('kill -9 $$'), 'as configured', 'it may find one the next time');
+  t.equal(await chosen('exit 1'), 'none');
+  t.equal(await chosen('exit 3'), 'none');
 });
 
 t.test('a worker by itself refuses', { skip }, async (t) => {

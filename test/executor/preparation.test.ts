@@ -66,13 +66,35 @@ t.test('what something else has removed is made again, once for all that miss it
   const preparation = new Preparation(sandbox, folder, await bootId());
   t.teardown(() => preparation.close());
   const key = await preparation.ensure(step);
-  t.equal(await preparation.renew([key]), false, 'it is there');
   t.equal(await preparation.renew(['other']), false, 'it was not prepared here');
   await rm(join(folder, key), { recursive: true });
   t.strictSame(await Promise.all([preparation.renew([key]), preparation.renew(['other', key])]), [
     true,
     true,
   ]);
+  t.ok((await readdir(folder)).includes(key));
+  t.equal(await preparation.renew([key]), true, 'somebody else has just made it again');
+});
+
+t.test('a renewal that failed is tried again', async (t) => {
+  const { sandbox, cache } = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
+  const folder = cache.artefacts_folder;
+  let fails = false;
+  const switched = new Proxy(sandbox, {
+    get: (target, name) =>
+      name === 'run'
+        ? (request: BoxRequest) =>
+            target.run(fails ? { ...request, argv: ['/bin/sh', '-c', 'exit 1'] } : request)
+        : Reflect.get(target, name, target),
+  });
+  const preparation = new Preparation(switched, folder, await bootId());
+  t.teardown(() => preparation.close());
+  const key = await preparation.ensure(step);
+  await rm(join(folder, key), { recursive: true });
+  fails = true;
+  await t.rejects(preparation.renew([key]), /ended with 1/);
+  fails = false;
+  t.equal(await preparation.renew([key]), true);
   t.ok((await readdir(folder)).includes(key));
 });
 

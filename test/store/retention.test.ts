@@ -278,7 +278,7 @@ t.test(
     t.match(await seal(s.w.web), [{ events: 4 }], 'the log.repaired event, too');
     await t.rejects(
       s.submitOne({ id: newId() }),
-      { code: 'RL422', message: /set the clock of this machine right/ },
+      { message: /set the clock of this machine right/ },
       'a clock that is so far behind would bring the month back',
     );
   },

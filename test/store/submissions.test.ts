@@ -291,7 +291,7 @@ t.test('an id that no clock gives is refused', async (t) => {
   const { submit } = w.submissions();
   const given = (id: string) => submit({ secret_digest: digest, submission: submission({ id }) });
   for (const id of ['f0000000-0000-7000-8000-000000000000', 'f0000000-0000-4000-8000-000000000001'])
-    await t.rejects(given(id), { code: 'RL422', message: /set the clock of this machine right/ });
+    await t.rejects(given(id), { message: /set the clock of this machine right/ });
   const [row] = await w.db`select from runledger.events where type = 'submission.accepted'`;
   t.notOk(row);
   t.match(await given('efffffff-0000-7000-8000-000000000000'), { kind: 'accepted' });

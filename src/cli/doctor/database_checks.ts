@@ -1,6 +1,4 @@
-import type { StatsFs } from 'node:fs';
-import { statfs } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { heldBy } from '../../config/connections.ts';
 import { databaseUrl, type Role } from '../../config.ts';
 import type { Db } from '../../db.ts';
@@ -8,11 +6,10 @@ import { CLOCKS_APART_MS } from '../../domain/clocks.ts';
 import { heartbeatName } from '../../queue/heartbeat_session.ts';
 import { databaseFacts } from '../../store/service_facts.ts';
 import type { Context } from '../command.ts';
+import { diskFinding } from './disk_room.ts';
 import { type Check, fail, ok, warn } from './finding.ts';
 
 const GiB = 2 ** 30;
-/** PostgreSQL stops when its disk is full. */
-const LITTLE_DISK_BYTES = 2 * GiB;
 
 const database: Check = {
   name: 'database',
@@ -52,20 +49,10 @@ const disk: Check = {
   look: async ({ config }) => {
     if (config.database_url) return [ok('database disk', 'not visible from here: watch it there')];
     const folder = resolve(config.state_dir);
-    const { bavail, bsize } = await diskOf(join(folder, 'postgres'));
-    const found = `${inGiB(bavail * bsize)} free`;
-    if (bavail * bsize > LITTLE_DISK_BYTES) return [ok('database disk', found)];
     const remedy = 'free some, or remove old data (OPERATING.md, "The log")';
-    return [(bavail === 0 ? fail : warn)('database disk', found, remedy)];
+    return [await diskFinding('database disk', join(folder, 'postgres'), remedy)];
   },
 };
-
-/** Of a folder; where it is not there yet, of the nearest one above it. */
-const diskOf = (folder: string): Promise<StatsFs> =>
-  statfs(folder).catch((error) => {
-    if (folder === dirname(folder)) throw error;
-    return diskOf(dirname(folder));
-  });
 
 const connections: Check = {
   name: 'connections',

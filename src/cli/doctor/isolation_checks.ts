@@ -2,10 +2,10 @@
  * Whether programs can run on this machine, found out by running them: the launcher starts a slot in the isolation that
  * is configured, and each language's first program is compiled and run.
  */
-import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { constants, existsSync } from 'node:fs';
+import { access, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { type Config, languageSwitches } from '../../config.ts';
 import { BUILD_REMEDY, notBuilt, probeIsolation } from '../../executor/probe.ts';
 import type { Isolation } from '../../executor/sandbox_options.ts';
@@ -81,7 +81,13 @@ const gib = (bytes: number) => `${(bytes / GiB).toFixed(1)} GiB`;
 
 /** Runs each language's first program, without the speed-ups, whose preparation would take longer. */
 async function tryPrograms(config: Config, kind: Config['isolation']): Promise<Finding[]> {
-  const state_dir = await mkdtemp(join(tmpdir(), 'runledger-doctor-'));
+  // On the worker's own disk, if this user may write there: it may be mounted so that nothing can be executed on it.
+  const own_dir = resolve(config.state_dir);
+  const parent = await access(own_dir, constants.W_OK).then(
+    () => own_dir,
+    () => tmpdir(),
+  );
+  const state_dir = await mkdtemp(join(parent, 'runledger-doctor-'));
   const off = Object.fromEntries(
     Object.keys(languageSwitches(config)).map((name) => [name, false]),
   );

@@ -1,14 +1,13 @@
-import { readFile, statfs } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { doubtsOf, soundConfig } from '../../config.ts';
 import { freeMemory, inMiB, isShort } from '../../executor/free_memory.ts';
+import { diskFinding } from './disk_room.ts';
 import { type Check, fail, ok, warn } from './finding.ts';
 
 const OLDEST_NODE = '24.12';
 const GiB = 2 ** 30;
-/** PostgreSQL stops when its disk is full. Below this there are hours left, not days. */
-const LITTLE_DISK_BYTES = 2 * GiB;
 
 export const node: Check = {
   name: 'node',
@@ -69,13 +68,8 @@ const memory: Check = {
 const disk: Check = {
   name: 'disk',
   look: async (context) => {
-    const folder = resolve(context.config.state_dir);
-    const { bavail, bsize } = await statfs(folder).catch(() => statfs('.'));
-    const found = `${((bavail * bsize) / GiB).toFixed(1)} GiB free for ${folder}`;
-    if (bavail * bsize > LITTLE_DISK_BYTES) return [ok('disk', found)];
-    return [
-      warn('disk', found, 'free some, or set RUNLEDGER_STATE_DIR to a folder on another disk'),
-    ];
+    const remedy = 'free some, or set RUNLEDGER_STATE_DIR to a folder on another disk';
+    return [await diskFinding('disk', resolve(context.config.state_dir), remedy)];
   },
 };
 

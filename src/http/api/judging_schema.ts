@@ -4,6 +4,7 @@
  * error names the item: `tests[3].args`.
  */
 import * as v from 'valibot';
+import { OUTPUTS_BYTES, OUTPUTS_MOST_FILES } from '../../domain/launcher_bounds.ts';
 import { isTolerance } from '../../judging/decimals.ts';
 import {
   ANY_PATTERN,
@@ -243,7 +244,7 @@ function outputsSchema() {
     ),
     v.maxLength(OUTPUTS_LIMIT, `has more than ${OUTPUTS_LIMIT} items`),
     v.description(
-      `Files of the work folder to keep when the run ends, as at most ${OUTPUTS_LIMIT} patterns; * stands for any characters but /. Not with tests.`,
+      `Files of the work folder to keep when the run ends, as at most ${OUTPUTS_LIMIT} patterns; * stands for any characters but /. Not with tests. At most ${OUTPUTS_MOST_FILES} files with ${OUTPUTS_BYTES / 2 ** 20} MiB together are kept: what is beyond that is left out, and so is a file whose name is not UTF-8.`,
     ),
   );
 }

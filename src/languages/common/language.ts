@@ -137,7 +137,7 @@ export type Compiler = {
    */
   limitMet?(exit_code: number | null, said: string): LimitMet | null;
   /** The most boxes that its resident compilers keep open. */
-  readonly standing_boxes?: (isOn: IsOn) => number;
+  readonly standing_boxes?: (isOn: IsOn, compile_limits: RunLimits) => number;
   open(workshop: Workshop): OpenCompiler;
 };
 

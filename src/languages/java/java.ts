@@ -156,7 +156,7 @@ async function probe(javac: string): Promise<Probed> {
         recipe: `${version}, by ${digestOf(await frontFiles())}`,
         names_entry: true,
         limitMet: (exit_code) => LIMIT_OF_EXIT.get(exit_code) ?? null,
-        standing_boxes: (isOn) => (isOn(RESIDENT) ? MOST_RESIDENTS : 0),
+        standing_boxes: (isOn, limits) => (isOn(RESIDENT) && fits(limits) ? MOST_RESIDENTS : 0),
         open: (workshop) => openCompiler(home, workshop),
       },
     },
@@ -217,14 +217,16 @@ function stackBytes(limits: RunLimits): number {
 
 const THREAD_STACK_KIB = 1024;
 
+/** A resident compiler cannot keep to a lower limit of memory. */
+const fits = ({ memory_bytes }: RunLimits) => memory_bytes >= RESIDENT_LIMITS.memory_bytes;
+
 function openCompiler(home: string, workshop: Workshop): OpenCompiler {
   const front = () => makeFront(home, workshop);
   let archive: string | null = null;
-  const { cpu_ms, wall_ms, memory_bytes } = workshop.compile_limits;
-  // A resident compiler cannot keep to a lower limit of memory, or count a compile's CPU time before its end.
-  const fits = memory_bytes >= RESIDENT_LIMITS.memory_bytes;
-  const most =
-    workshop.isOn(RESIDENT) && fits ? Math.min(MOST_RESIDENTS, workshop.standing_boxes) : 0;
+  const { cpu_ms, wall_ms } = workshop.compile_limits;
+  const keeps = workshop.isOn(RESIDENT) && fits(workshop.compile_limits);
+  const most = keeps ? Math.min(MOST_RESIDENTS, workshop.standing_boxes) : 0;
+  // It counts the CPU time of a compile at its end only.
   const answer_ms = Math.min(ANSWER_MS, cpu_ms, wall_ms);
   const residents =
     most === 0
