@@ -50,9 +50,9 @@ const filledIn = (env: Record<string, string>) =>
     Object.entries(env).map(([name, text]) => [
       name,
       text
-        .replace(/\$\{\w+_KEY:\?\}/, KEY)
-        .replace(/\$\{\w+:\?\}/, 'secret')
-        .replace(/\$\{\w+:-\}/, '')
+        .replace(/\$\{\w+_KEY:\?[^}]+\}/, KEY)
+        .replace(/\$\{\w+:\?[^}]+\}/, 'secret')
+        .replace(/\$\{\w+\}/, '')
         .replace('CHANGE', KEY),
     ]),
   );
@@ -202,6 +202,7 @@ t.test('the image', async (t) => {
 });
 
 t.test('the compose file', async (t) => {
+  t.notMatch(read(COMPOSE), /:[?-]\}/, 'the podman-compose of Debian 12 wants a word there');
   const { services } = yaml(COMPOSE);
   for (const name of ['migrate', 'web', 'worker', 'command']) {
     const service = services[name];
@@ -220,7 +221,7 @@ t.test('the compose file', async (t) => {
     t.equal(environment[name], value, name);
   // What doctor compares with, and what a worker must have as web has it.
   for (const name of ['QUEUE_CAPACITY', 'LANGUAGES', 'DATABASE_POOL']) {
-    const given = `\${${name}:-}`;
+    const given = `\${${name}}`;
     t.equal(environment[`RUNLEDGER_${name}`], given, name);
     t.equal(services.web.environment[`RUNLEDGER_${name}`], given, name);
   }
@@ -246,7 +247,9 @@ t.test('the compose file', async (t) => {
       .split('\n')
       .map((line) => line.split('=')),
   );
-  const wanted = new Set([...read(COMPOSE).matchAll(/\$\{(\w+):\?\}/g)].map((match) => match[1]!));
+  const wanted = new Set(
+    [...read(COMPOSE).matchAll(/\$\{(\w+):\?[^}]+\}/g)].map((match) => match[1]!),
+  );
   t.same(new Set(Object.keys(made)), wanted);
   t.equal(new Set(Object.values(made)).size, wanted.size, 'no secret twice');
   for (const secret of Object.values(made)) t.match(secret, /^[0-9a-f]{64}$/);

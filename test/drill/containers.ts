@@ -42,8 +42,8 @@ export function environmentOf(
   const filled = Object.entries({ ...given, ...more }).map(([key, value]) => {
     if (key.endsWith('DATABASE_URL')) return [key, urls[role]];
     if (key === 'PORT') return [key, WEB_PORT];
-    const chosen = value.replace(/\$\{\w+:-\}/, '');
-    return [key, chosen.replace(/\$\{\w+:\?\}/, '5a'.repeat(32))];
+    const chosen = value.replace(/\$\{\w+\}/, '');
+    return [key, chosen.replace(/\$\{\w+:\?[^}]+\}/, '5a'.repeat(32))];
   });
   return filled.map((pair) => `--env=${pair.join('=')}`);
 }
