@@ -18,6 +18,7 @@ import { descendants, survivors } from './support/processes.ts';
 /** Lines that are not run, and why. Targets of make are still expanded (`make -n`). */
 const NOT_RUN: readonly (readonly [RegExp, string])[] = [
   [/^git clone /, 'names no address'],
+  [/^umask /, 'is for the line after it'],
   [
     /^curl /,
     'test/cli/curl_examples.test.ts sends the calls of README.md; the drill systemd that of DEPLOYING.md',
