@@ -134,7 +134,7 @@ export class Compiler {
         if (renewed === false) throw error;
         return renewed && once();
       });
-      // What it needs cannot be made now. The next one needs less.
+      // The prepared files of this step cannot be made now. The next step needs fewer of them.
       if (own === null) continue;
       spent = added(spent, own.facts);
       if (is_last || own.program !== null || own.end.killed_for !== null)
@@ -143,7 +143,7 @@ export class Compiler {
     throw new Error(`${order.language} names no way to compile`);
   }
 
-  /** What is made again is for others, too, who may still wait for it. */
+  /** The signal ends the wait alone: other compiles may wait for the same files. */
   #renew({ load }: CompileStep, signal: AbortSignal): Promise<boolean> {
     return orAborted(this.#parts.compilers.renew(load.map(({ key }) => key)), signal);
   }

@@ -68,7 +68,7 @@ export class Preparation {
 
   /**
    * Makes again what something else has removed from the store. True: some of these keys were made here, and all of those are
-   * there now. So a run that missed one may be repeated, whoever made it again.
+   * there now. So a run that missed one may be repeated, also where another caller has made it again.
    */
   async renew(keys: readonly string[]): Promise<boolean> {
     const renewed = await Promise.all(keys.map((key) => this.#renewOne(key)));
@@ -80,7 +80,7 @@ export class Preparation {
     if (step === undefined) return false;
     const known = this.#made.get(key);
     const is_there = known !== undefined && (await known.then(() => this.#exists(key)));
-    // Others may have seen this, too.
+    // Another caller may have found this, too, and have begun to make it.
     if (!is_there && this.#made.get(key) === known) this.#made.delete(key);
     await this.ensure(step);
     return true;

@@ -6,7 +6,7 @@ import type { Isolation, SandboxOptions } from './sandbox_options.ts';
 /** A slot starts in milliseconds; an emulated or overloaded machine may need far longer. */
 const TIMEOUT_MS = 60_000;
 
-/** `lacks`: the launcher says so, or is not there. What ended it otherwise says nothing of the machine. */
+/** `lacks`: the launcher ended by itself, or is not there. A launcher that was killed, or timed out, says nothing of the machine. */
 export type Probed = { isolation: Isolation } | { problem: string; lacks: boolean };
 
 type Options = {
@@ -25,7 +25,7 @@ export function probeIsolation({ launcher, isolation, through = [] }: Options): 
     execFile(program!, args, { timeout: TIMEOUT_MS }, (error, stdout, stderr) => {
       if (error === null) resolve({ isolation: JSON.parse(stdout) as Isolation });
       else {
-        // A slot that cannot be made says so with another code than a machine that cannot make one.
+        // It ends with 3 where the machine lacks something, and with 1 where a slot cannot be made.
         const problem = stderr.trim().split('\n').at(-1) || error.message;
         resolve({ problem, lacks: typeof error.code === 'number' });
       }

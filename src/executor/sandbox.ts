@@ -341,7 +341,7 @@ export class Sandbox {
       // The last one is SIGN_OF_LIFE in src/sandbox/options.h.
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', inherited ?? 'ignore'],
     });
-    // Where this process may open no more files, there is a child without these.
+    // Where this process may open no more files, the child has no streams.
     const socket = child.stdio?.[3] as Socket | undefined;
     if (socket === undefined)
       return new Promise((_, reject) => {

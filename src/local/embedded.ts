@@ -281,7 +281,7 @@ async function lastPort(options: Options): Promise<number | null> {
   return Number(await readFile(portFile(options), 'utf8').catch(() => '')) || null;
 }
 
-/** Whole or not at all: without this file, a data directory that is not mounted looks like one that never had data. */
+/** The file is replaced whole. Without it, a data directory that is not mounted looks like one that never had data. */
 async function keepPort(options: Options, port: number): Promise<void> {
   if (port === (await lastPort(options))) return;
   const file = portFile(options);

@@ -22,7 +22,7 @@ export async function chooseIsolation(config: Config): Promise<Choice> {
   const probe = (isolation: 'auto' | 'rlimits') =>
     probeIsolation({ launcher: launcherOf(config), isolation, through: [SCOPE] });
   const best = await probe('auto');
-  // After a failure by chance the worker tries again. It must not go on without isolation for that.
+  // A launcher that failed by chance may find an isolation at the worker's next try.
   if ('isolation' in best || !best.lacks) return { kind: 'as configured' };
   const degraded = await probe('rlimits');
   if ('problem' in degraded) return { kind: 'none', problem: degraded.problem };

@@ -133,7 +133,7 @@ void slot_read_control(struct slot *slot) {
         break;
     }
   }
-  /* It waits for what will never be done. */
+  /* A descriptor was lost, and the slot waits for an answer that nobody can give. */
   if (got == MESSAGE_CUT) syscall(SYS_pidfd_send_signal, slot->pidfd, SIGKILL, NULL, 0);
 }
 

@@ -250,7 +250,7 @@ t.test('the console', async (t) => {
     },
   );
 
-  await t.test('a search field sends back what was looked for', async (t) => {
+  await t.test('a search field keeps the signs of what was searched for', async (t) => {
     const name = 'a\u200e\u202e"<';
     const { text } = await visitor.get(`/submissions?${new URLSearchParams({ account: name })}`);
     t.match(text, 'name="account" value="a&#8206;&#8238;&quot;&lt;"');

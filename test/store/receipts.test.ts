@@ -61,17 +61,18 @@ t.test('the leaf that SQL computes for one event is that of its canonical bytes'
   );
 });
 
+/** The first witness signs the newest checkpoint. */
+async function cosign({ web }: World) {
+  const last = (await lastCheckpoint(web))!;
+  const witness = witnesses[0]!;
+  await putCosignature(web, last, witness.verifier, witness.sign(parseNote(last.note).text));
+  return witness;
+}
+
 t.test('a receipt leads to a checkpoint of the name that the log has now', async (t) => {
   const { w, ids, digest } = await scene(t, 1);
   await seal(w.web);
-  const before = (await lastCheckpoint(w.web))!;
-  const [witness] = witnesses;
-  await putCosignature(
-    w.web,
-    before,
-    witness!.verifier,
-    witness!.sign(parseNote(before.note).text),
-  );
+  await cosign(w);
   const renamed = createLogKey(Buffer.alloc(32, 9), 'example.com/log', verifierKeys(key));
   await w.key({ account: 'more' });
   t.equal((await seal(w.web, renamed)).length, 1);
@@ -86,20 +87,13 @@ t.test(
   async (t) => {
     const { w, ids, digest } = await scene(t, 1);
     await seal(w.web);
-    const before = (await lastCheckpoint(w.web))!;
-    const [witness] = witnesses;
-    await putCosignature(
-      w.web,
-      before,
-      witness!.verifier,
-      witness!.sign(parseNote(before.note).text),
-    );
+    const witness = await cosign(w);
     for (let n = 0; n < 20; n++) {
       await w.key({ account: `more ${n}` });
       t.equal((await seal(w.web)).length, 1);
     }
-    const quorum = `log ${keyText(key.signer.verifier)}\nwitness w ${keyText(witness!.verifier)}\nquorum w\n`;
-    const found = await createReceipts(w.web, [witness!.verifier]).read(digest, ids[0]!);
+    const quorum = `log ${keyText(key.signer.verifier)}\nwitness w ${keyText(witness.verifier)}\nquorum w\n`;
+    const found = await createReceipts(w.web, [witness.verifier]).read(digest, ids[0]!);
     if (found.kind !== 'found') throw new Error(found.kind);
     const policy = parsePolicy(quorum);
     t.same(checkReceipt(found.receipt, { policy, record: null }).problems, []);

@@ -285,7 +285,7 @@ t.test('a rejected submission stores nothing', async (t) => {
   t.same(await count(), before);
 });
 
-t.test('an id that no clock gives is refused', async (t) => {
+t.test('an id of a time that no submission can have is refused', async (t) => {
   const w = await world(t);
   const { digest } = await w.key();
   const { submit } = w.submissions();

@@ -21,7 +21,7 @@ export function html(parts: TemplateStringsArray, ...values: readonly Shown[]): 
   return new Html(parts.map((part, n) => part + markupOf(values[n])).join(''));
 }
 
-/** The value of a form's field. It is sent back, so what would turn text around stays in it, as references. */
+/** The value of a form's field, which is sent back. So signs that turn text around stay in it, as character references. */
 export const fieldValue = (text: string): Html =>
   new Html(
     escaped(text).replace(/[^\t\n\P{C}]/gu, (sign) =>

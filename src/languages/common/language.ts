@@ -50,7 +50,7 @@ export type Language = RuntimeMemory & {
 
 export type DebianPackage = {
   name: string;
-  /** Installed in its place, the first that the release has. */
+  /** Installed in place of `name`: the first of these that the release has. */
   rather?: readonly string[];
   /** The package is missing where this command is. */
   command: string;

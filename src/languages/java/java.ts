@@ -226,7 +226,7 @@ function openCompiler(home: string, workshop: Workshop): OpenCompiler {
   const { cpu_ms, wall_ms } = workshop.compile_limits;
   const keeps = workshop.isOn(RESIDENT) && fits(workshop.compile_limits);
   const most = keeps ? Math.min(MOST_RESIDENTS, workshop.standing_boxes) : 0;
-  // It counts the CPU time of a compile at its end only.
+  // Its CPU time is known at its end only, so the elapsed time stands for both limits.
   const answer_ms = Math.min(ANSWER_MS, cpu_ms, wall_ms);
   const residents =
     most === 0

@@ -77,7 +77,7 @@ export const JAVA_COMPILER_FLAGS = [
   `-Xss${COMPILER_STACK_BYTES / MiB}m`,
 ];
 
-/** Of a compiler, and not of a compile: that has the time of `answer_ms`. */
+/** Of a compiler in its whole life. One compile takes `answer_ms` at most. */
 export const RESIDENT_LIMITS: RunLimits = {
   cpu_ms: 10 * 60_000,
   wall_ms: 24 * 60 * 60_000,
