@@ -22,6 +22,8 @@ declare
 begin
   -- The roles are those of the whole server. A second database finds the grant below there, and PostgreSQL would say so.
   perform set_config('client_min_messages', 'warning', true);
+  -- Its settings too are those of the whole server. If another database sets them at the same time, this waits for it.
+  lock table pg_catalog.pg_authid in share row exclusive mode;
   alter role runledger_auditor set default_transaction_read_only = on;
   alter role runledger_auditor set statement_timeout = '5min';
   alter role runledger_auditor set idle_in_transaction_session_timeout = '30s';

@@ -38,11 +38,15 @@ const TIMEOUT_MS = 300_000;
 const longer = (usual_ms: number) => 60_000 + 3 * usual_ms;
 
 /** How a test ended; `failed` is its first assertion that failed. */
-type End = { kind: 'passed' | 'timed out' | 'did not load' } | { kind: 'failed'; failed: string };
+type End =
+  | { kind: 'passed' | 'timed out' }
+  | { kind: 'did not load'; why: string }
+  | { kind: 'failed'; failed: string };
 
 type Outcome =
   | { kind: 'killed'; failed: string }
-  | { kind: 'SURVIVED' | 'NOT THERE' | 'BROKEN TEST' | 'TIMED OUT' | 'NOT LOADED' };
+  | { kind: 'NOT LOADED'; why: string }
+  | { kind: 'SURVIVED' | 'NOT THERE' | 'BROKEN TEST' | 'TIMED OUT' };
 
 async function main(path: string): Promise<number> {
   const chosen = mutants.filter(({ file }) => file.includes(path));
@@ -57,6 +61,7 @@ async function main(path: string): Promise<number> {
       if (outcome.kind === 'killed') killed += 1;
       console.log(`${outcome.kind.padEnd(11)}  ${mutant.file}: ${mutant.why}`);
       if (outcome.kind === 'killed') console.log(`               by: ${outcome.failed}`);
+      if (outcome.kind === 'NOT LOADED') console.log(`               why: ${outcome.why}`);
     });
     console.log(`${killed} of ${chosen.length} killed`);
     return killed === chosen.length ? 0 : 1;
@@ -122,7 +127,10 @@ async function timesOf(chosen: readonly Mutant[], url: string): Promise<Map<stri
   return usual_ms;
 }
 
-const describe = (end: End) => (end.kind === 'failed' ? end.failed : end.kind);
+function describe(end: End): string {
+  if (end.kind === 'failed') return end.failed;
+  return end.kind === 'did not load' ? `${end.kind}: ${end.why}` : end.kind;
+}
 
 async function outcomeOf(
   mutant: Mutant,
@@ -140,14 +148,15 @@ async function outcomeOf(
   );
   const derived = mutant.file.startsWith('sql/') ? await writeSchema(tree, url) : [];
   try {
-    const ends: End['kind'][] = [];
+    const ends: End[] = [];
     for (const test of mutant.tests) {
       const end = await runTest(test, tree, url, longer(usual_ms.get(test)!));
       if (end.kind === 'failed') return { kind: 'killed', failed: end.failed };
-      ends.push(end.kind);
+      ends.push(end);
     }
-    if (ends.includes('did not load')) return { kind: 'NOT LOADED' };
-    return { kind: ends.includes('timed out') ? 'TIMED OUT' : 'SURVIVED' };
+    for (const end of ends)
+      if (end.kind === 'did not load') return { kind: 'NOT LOADED', why: end.why };
+    return { kind: ends.some(({ kind }) => kind === 'timed out') ? 'TIMED OUT' : 'SURVIVED' };
   } finally {
     for (const [file, text] of [[path, original] as const, ...derived]) writeFileSync(file, text);
   }
@@ -208,7 +217,9 @@ async function runTest(test: string, tree: string, url: string, timeout_ms: numb
   const timer = setTimeout(() => settle({ kind: 'timed out' }), timeout_ms + 10_000);
   const [code] = await once(child, 'close');
   clearTimeout(timer);
-  return end ?? { kind: code === 0 && assertions > 0 ? 'passed' : 'did not load' };
+  if (end !== null) return end;
+  if (code === 0 && assertions > 0) return { kind: 'passed' };
+  return { kind: 'did not load', why: `exit status ${code} after ${assertions} assertions` };
 }
 
 /** The parser's `result` is a leaf: no line that only sums up a subtest. */
@@ -222,7 +233,7 @@ function endOf({ name, fullname, diag }: Result): End {
   const { expired } = (diag ?? {}) as { expired?: unknown };
   if (expired !== undefined) return { kind: 'timed out' };
   // A migration with a mistake: not one test began.
-  if (name.startsWith('no PostgreSQL for tests')) return { kind: 'did not load' };
+  if (name.startsWith('no PostgreSQL for tests')) return { kind: 'did not load', why: name };
   return { kind: 'failed', failed: fullname || name };
 }
 

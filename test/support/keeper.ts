@@ -44,10 +44,12 @@ async function keep(runner: number, folder: string, is_alone: boolean): Promise<
   await rm(folder, { recursive: true, force: true });
 }
 
+const templateOf = (runner: number) => `runledger_template_${runner}`;
+
 /** Creates the roles and the template. */
 async function filled(superuser_url: string, runner: number): Promise<Kept> {
   const passwords = newPasswords();
-  const template = `runledger_template_${runner}`;
+  const template = templateOf(runner);
   await createRoles(superuser_url, passwords);
   await createDatabase(superuser_url, template);
   await migrateTemplate(superuser_url, template, passwords.owner);
@@ -113,7 +115,8 @@ function startTime(pid: number): string | null {
 async function dropAll(url: string, runner: number): Promise<void> {
   const db = connect(url, { name: 'runledger tests', max: 1 });
   const ours = await db`
-    select datname from pg_database where datname like ${`runledger\\_%\\_${runner}%`}`;
+    select datname from pg_database
+    where datname = ${templateOf(runner)} or datname like ${`runledger\\_test\\_${runner}\\_%`}`;
   for (const { datname } of ours) await db.unsafe(`drop database ${datname} with (force)`);
   await db.end();
 }
