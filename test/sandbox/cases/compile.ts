@@ -1,8 +1,7 @@
-/** Sources that attack while they are compiled. They go through the whole executor: compiler's box, then run. */
+/** Sources that attack while they are compiled, further ones in compile_at_limits.ts. They go through the whole executor: compiler's box, then run. */
 import type { ExecutionOutcome } from '../../../src/judging/execution.ts';
 import type { Host } from '../case.ts';
-import type { CompileCase, CompileSide } from '../compile_case.ts';
-import { COMPILE_WALL_MS, SLOWNESS } from '../slowness.ts';
+import { type CompileCase, type CompileSide, inTime } from '../compile_case.ts';
 import { compileAtLimits } from './compile_at_limits.ts';
 import { compileC } from './compile_c.ts';
 
@@ -19,13 +18,7 @@ const HELLO_JAVA: CompileSide = {
 const ROOT =
   'the compiler has its own box, whose root contains no files of the host but the toolchains';
 const LIMITS = 'compilers have limits of time, memory, output and file size';
-const LATE_MS = COMPILE_WALL_MS + 25_000 * SLOWNESS;
 
-/** The limits stop the compile within the time. */
-function inTime({ compile }: ExecutionOutcome): string | null {
-  const wall_ms = (compile?.wall_time_us ?? 0) / 1_000;
-  return wall_ms < LATE_MS ? null : `the compile took ${wall_ms} ms`;
-}
 function shortWords({ stderr }: ExecutionOutcome): string | null {
   return stderr.length <= 128 * 1024 ? null : `${stderr.length} bytes of diagnostics`;
 }
@@ -137,11 +130,6 @@ const bombs: readonly [name: string, claim: string, code: string][] = [
     'wide templates',
     'instantiate exponentially',
     'template <int D, long I> struct B { static const int v = B<D - 1, 2 * I>::v + B<D - 1, 2 * I + 1>::v; };\ntemplate <long I> struct B<0, I> { static const int v = I & 1; };\nint main() { return B<30, 0>::v; }\n',
-  ],
-  [
-    'macros that double',
-    'grow text exponentially',
-    `#define A0 1 +\n${Array.from({ length: 34 }, (_, i) => `#define A${i + 1} A${i} A${i}`).join('\n')}\nint main() { return A34 1; }\n`,
   ],
   [
     'endless constant expressions',
@@ -265,18 +253,6 @@ export const compile: readonly CompileCase[] = [
     honest: HELLO_JAVA,
   },
   {
-    name: 'constants that double',
-    claim: 'a Java source cannot fill memory by folding constants',
-    because: LIMITS,
-    language: 'java',
-    hostile: {
-      code: `class Main { static final String A0 = "${'x'.repeat(1000)}";\n${Array.from({ length: 30 }, (_, i) => `static final String A${i + 1} = A${i} + A${i};`).join('\n')}\npublic static void main(String[] a) { System.out.println(A30.length()); } }`,
-      verdict: 'CE',
-      evidence: inTime,
-    },
-    honest: HELLO_JAVA,
-  },
-  {
     name: 'type inference that takes hours',
     claim: 'a Java source cannot keep the compiler busy',
     because: LIMITS,
@@ -286,19 +262,6 @@ export const compile: readonly CompileCase[] = [
 static <A, B> A p(Supplier<A> a, Supplier<B> b) { return a.get(); } static <A, B> A p(java.util.concurrent.Callable<A> a, Supplier<B> b) { return null; }
 public static void main(String[] x) { Object o = ${'p(() -> '.repeat(14)}1${', () -> 1)'.repeat(14)}; } }`,
       verdict: ['CE', 'AC'],
-      evidence: inTime,
-    },
-    honest: HELLO_JAVA,
-  },
-  {
-    name: 'deep nesting of Java',
-    claim: 'a stack overflow inside javac is a compile error',
-    because:
-      'anything that javac throws is a compile error, and that resident compiler is not used again',
-    language: 'java',
-    hostile: {
-      code: `class Main { public static void main(String[] a) { int x = ${'('.repeat(25_000)}1${')'.repeat(25_000)}; } }`,
-      verdict: 'CE',
       evidence: inTime,
     },
     honest: HELLO_JAVA,

@@ -3,7 +3,7 @@
  * that names the limit, and blame neither the compiler nor the disk.
  */
 import type { ExecutionOutcome } from '../../../src/judging/execution.ts';
-import type { CompileCase, CompileSide } from '../compile_case.ts';
+import { type CompileCase, type CompileSide, inTime } from '../compile_case.ts';
 
 const BECAUSE = 'the launcher’s evidence, or how the tools failed, shows which limit it was';
 const PROGRAM_LIMIT =
@@ -13,15 +13,17 @@ const PROGRAM_LIMIT =
 const compilerLimit = (what: string) =>
   new RegExp(`^The compiler exceeded its limit of (${what}|\\d+ s of (CPU|elapsed) time)\\.$`);
 
-/** Ends as a compile error whose last line is this, and whose other lines do not explain it in another way. */
+/** Ends in time as a compile error whose last line is this, and whose other lines do not explain it in another way. */
 function endsWith(line: RegExp) {
-  return ({ stderr }: ExecutionOutcome): string | null => {
+  return (outcome: ExecutionOutcome): string | null => {
+    const { stderr } = outcome;
     const text = Buffer.from(stderr).toString();
     const wrong =
       /^.*(internal compiler error|bug report|file a bug|Disk full|No space left).*$/m.exec(text);
     if (wrong !== null) return `the diagnostics say: ${wrong[0]}`;
     const last = text.trimEnd().split('\n').at(-1) ?? '';
-    return line.test(last) && stderr.length <= 64 * 1024 ? null : `the last line is: ${last}`;
+    if (!line.test(last) || stderr.length > 64 * 1024) return `the last line is: ${last}`;
+    return inTime(outcome);
   };
 }
 
@@ -59,7 +61,7 @@ const arrays = ['c', 'cpp'].flatMap((language): CompileCase[] => [
   },
   {
     ...{ name: `${language}: memory of the compiler`, because: BECAUSE, language },
-    claim: 'a compiler that the kernel ended for memory is a compile error that names the limit',
+    claim: 'macros that double until memory is full are a compile error that names the limit',
     hostile: hostile(doubling(34), compilerLimit('1 GiB of memory')),
     honest: { code: doubling(8), verdict: 'AC', says: /^OK sum$/m },
   },
@@ -117,7 +119,7 @@ export const compileAtLimits: readonly CompileCase[] = [
   },
   {
     name: 'Java: memory of the compiler',
-    claim: 'a source that fills the compiler’s heap is a compile error that names the limit',
+    claim: 'constants that fill the compiler’s heap are a compile error that names the limit',
     because: BECAUSE,
     language: 'java',
     hostile: hostile(folded(30), compilerLimit('512 MiB of memory')),
