@@ -4,9 +4,15 @@
  * that gave no id, is the same submission.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import type { Client, ResultRecord, SubmissionRequest, Toolchain } from '../client/client.ts';
+import type {
+  CallOptions,
+  Client,
+  ResultRecord,
+  SubmissionRequest,
+  Toolchain,
+} from '../client/client.ts';
 import { hasEnded } from '../domain/statuses.ts';
-import { ResultNotRead } from './follow_submission.ts';
+import { callText, ResultNotRead } from './follow_submission.ts';
 
 const ANSWER_S = 45;
 /** For the record as it is then. */
@@ -35,10 +41,12 @@ export function toolRuns(
     // Two calls at the same time are two submissions.
     unanswered.delete(hash);
     const end = limit();
+    const tries = noteFailures();
     let accepted: string | null = null;
     try {
       return await client.run(request, {
         signal: AbortSignal.any([signal, end]),
+        onRetry: tries.onRetry,
         idempotency_key,
         onAccepted: (id) => {
           accepted = id;
@@ -48,9 +56,11 @@ export function toolRuns(
       // Without the call, the model does not see the id either.
       if (accepted === null || signal.aborted) unanswered.set(hash, idempotency_key);
       if (signal.aborted) throw error;
-      if (accepted === null) throw end.aborted ? new Error(NOT_ACCEPTED) : error;
-      if (!end.aborted) throw new ResultNotRead(accepted, error);
-      return look(accepted, signal);
+      if (accepted === null)
+        throw end.aborted ? new Error(`${NOT_ACCEPTED}${tries.inWords()}`) : error;
+      const id = accepted;
+      if (!end.aborted) throw new ResultNotRead(id, error);
+      return look(id, signal, (why) => new ResultNotRead(id, why));
     }
   }
 
@@ -60,25 +70,48 @@ export function toolRuns(
       return await client.wait(id, { signal: AbortSignal.any([signal, end]) });
     } catch (error) {
       if (signal.aborted || !end.aborted) throw error;
-      return look(id, signal);
+      return look(id, signal, (why) => new Error(`the result cannot be read: ${callText(why)}`));
     }
   }
 
-  async function look(id: string, signal: AbortSignal): Promise<Found> {
+  async function look(
+    id: string,
+    signal: AbortSignal,
+    failure: (why: unknown) => Error,
+  ): Promise<Found> {
+    const tries = noteFailures();
     try {
       const soon = AbortSignal.any([signal, AbortSignal.timeout(LOOK_MS)]);
-      const record = await client.result(id, { signal: soon });
+      const record = await client.result(id, { signal: soon, onRetry: tries.onRetry });
       return hasEnded(record.status) ? record : { ...record, next: NEXT };
     } catch (error) {
-      throw new ResultNotRead(id, error);
+      throw failure(tries.last() ?? error);
     }
   }
 
-  function languages(signal: AbortSignal): Promise<Toolchain[]> {
-    return client.toolchains({ signal: AbortSignal.any([signal, limit()]) });
+  async function languages(signal: AbortSignal): Promise<Toolchain[]> {
+    const tries = noteFailures();
+    const until = AbortSignal.any([signal, limit()]);
+    try {
+      return await client.toolchains({ signal: until, onRetry: tries.onRetry });
+    } catch (error) {
+      throw signal.aborted ? error : (tries.last() ?? error);
+    }
   }
 
   return { run, read, languages };
+}
+
+/** What the service said is worth more to the caller than that the time is over. */
+function noteFailures() {
+  let last: Error | null = null;
+  return {
+    onRetry: ((error) => {
+      last = error;
+    }) satisfies CallOptions['onRetry'],
+    last: () => last,
+    inWords: () => (last === null ? '' : `; its last answer: ${callText(last)}`),
+  };
 }
 
 const NOT_ACCEPTED = `the service has not said within ${ANSWER_S} s that it accepted the program: call again with the same arguments, and it does not run twice`;

@@ -148,7 +148,11 @@ export type ClientOptions = {
   pause?: (ms: number, signal?: AbortSignal) => Promise<unknown>;
 };
 
-export type CallOptions = { signal?: AbortSignal };
+export type CallOptions = {
+  signal?: AbortSignal;
+  /** Called before each further try of the call, with the error of the one before. */
+  onRetry?: (error: Error) => void;
+};
 export type SubmitOptions = CallOptions & { idempotency_key?: string };
 export type RunOptions = SubmitOptions & {
   /** Called within a second after the submission was stored. The submission goes on even if run fails after that. */
@@ -270,6 +274,21 @@ export class ApiError extends Error {
   }
 }
 
+const UNREACHABLE = 'unreachable';
+
+/** No answer came to the last try. */
+export class Unreachable extends Error {
+  readonly error = UNREACHABLE;
+  /** As in ApiError. False: each try failed before anything was sent. */
+  readonly may_be_done: boolean;
+
+  constructor(message: string, may_be_done: boolean) {
+    super(message);
+    this.name = 'Unreachable';
+    this.may_be_done = may_be_done;
+  }
+}
+
 const isField = (value: unknown): value is FieldProblem =>
   isObject(value) && ['path', 'message'].every((name) => textOf(value[name]) !== null);
 
@@ -322,6 +341,9 @@ const PIECE_BYTES = 64 * KiB;
 const TEMPORARY = new Set([429, 500, 502, 503, 504]);
 /** The errors of an item of a batch that was not stored, and that may be stored later. */
 const TEMPORARY_ERRORS = new Set(['rate_limited', 'queue_full', 'unavailable']);
+
+/** Between two calls that wait, where what is before the service does not let them wait. */
+const LEAST_WAIT_MS = 1_000;
 
 /** How long the first call of `run` waits if there is an onAccepted: the answer with the id comes at the end of that wait. */
 const ACCEPTED_WAIT_S = 1;
@@ -388,8 +410,11 @@ export function createClient(options: ClientOptions): Client {
     result: (id, given = {}) => read(id, given, []),
     async wait(id, given = {}) {
       for (;;) {
+        const began_ms = performance.now();
         const record = await read(id, given, ['wait=true']);
         if (hasEnded(record.status)) return record;
+        const rest_ms = LEAST_WAIT_MS - (performance.now() - began_ms);
+        if (rest_ms > 0) await pauseFor(options, rest_ms, given);
       }
     },
     async cancel(id, given = {}) {
@@ -397,18 +422,15 @@ export function createClient(options: ClientOptions): Client {
       const { body } = await send(path, { method: 'DELETE' }, { ...given, needs: RECORD });
       return body as ResultRecord;
     },
-    async *submissions({ signal, ...filters } = {}) {
+    async *submissions({ signal, onRetry, ...filters } = {}) {
       const query = new URLSearchParams({ limit: String(LIST_PAGE) });
       for (const [name, value] of Object.entries(filters))
         if (value !== undefined)
           query.set(name, value instanceof Date ? value.toISOString() : String(value));
       for (;;) {
         const needs = ['submissions', 'next'];
-        const { body } = await send(
-          `${SUBMISSIONS}?${query}`,
-          {},
-          { needs, ...(signal && { signal }) },
-        );
+        const given = { needs, ...(signal && { signal }), ...(onRetry && { onRetry }) };
+        const { body } = await send(`${SUBMISSIONS}?${query}`, {}, given);
         const page = body as unknown as { submissions: Summary[]; next: string | null };
         yield* page.submissions;
         if (page.next === null) return;
@@ -506,7 +528,7 @@ async function sendBatch(
       // The ids of what was accepted must not be lost.
       if (open.length === items.length) throw error;
       const was_rejected = error instanceof ApiError && !error.may_be_done;
-      const word = was_rejected ? error.error : 'unreachable';
+      const word = was_rejected ? error.error : UNREACHABLE;
       for (const n of open) answers[n] = { error: word, message: error.message };
       return null;
     });
@@ -578,6 +600,7 @@ async function sendWithRetries(
     may_be_done ||= outcome.may_be_done;
     signal?.throwIfAborted();
     if (!outcome.temporary || attempt >= attempts) throw outcome.error;
+    given.onRetry?.(outcome.error);
     await pauseFor(options, outcome.pause_ms ?? backoff(attempt), given);
   }
 }
@@ -610,7 +633,7 @@ async function sendOnce(
   const lost = (reason: string): Outcome | null => {
     const took_ms = performance.now() - began_ms;
     if (given.upload_bytes === undefined || took_ms < LATE_MS) return null;
-    const error = new Error(lostUpload(server, given.upload_bytes, took_ms, reason));
+    const error = new Unreachable(lostUpload(server, given.upload_bytes, took_ms, reason), true);
     return { error, temporary: false, may_be_done: true };
   };
   const limit = new AbortController();
@@ -649,9 +672,12 @@ async function sendOnce(
       ...(pause_ms !== null && { pause_ms }),
     };
   } catch (error) {
-    const reason = reasonOf(((error as Error).cause ?? error) as Error);
-    const unreached = new Error(`cannot reach ${server}: ${reason}`);
-    return lost(reason) ?? { error: unreached, temporary: true, may_be_done: true };
+    const failure = ((error as Error).cause ?? error) as Error;
+    const reason = reasonOf(failure);
+    const this_may_be_done = !wasNeverSent(failure);
+    const done = may_be_done || this_may_be_done;
+    const unreached = new Unreachable(`cannot reach ${server}: ${reason}`, done);
+    return lost(reason) ?? { error: unreached, temporary: true, may_be_done: this_may_be_done };
   } finally {
     clearTimeout(timer);
   }
@@ -662,6 +688,15 @@ const reasonOf = (error: Error): string =>
   error instanceof AggregateError && error.message === ''
     ? error.errors.map(({ message }) => message).join('; ')
     : error.message;
+
+/** There was no connection. */
+const UNCONNECTED = new Set([
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'],
+]);
+const wasNeverSent = (error: Error): boolean =>
+  error instanceof AggregateError
+    ? error.errors.every(wasNeverSent)
+    : UNCONNECTED.has((error as NodeJS.ErrnoException).code ?? '');
 
 /** A large record takes long on a slow line, so the time limit begins again with each piece. */
 async function textOfBody({ body }: Response, limit: NodeJS.Timeout): Promise<string> {

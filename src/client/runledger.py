@@ -19,6 +19,7 @@ import json
 import math
 import random
 import re
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -57,8 +58,11 @@ ENDED = frozenset({"completed", "error", "cancelled"})
 # The types of a submission's last event.
 LAST_EVENTS = frozenset({"completed", "failed", "cancelled"})
 LIST_PAGE = 200
-# The most submissions of one call.
+# The most submissions of one call, and the most bytes of its body.
 BATCH = 100
+BATCH_BYTES = 8 * 2**20
+# Between two calls that wait, where what is before the service does not let them wait.
+LEAST_WAIT_S = 1.0
 # run_all looks at each batch so often: half of the requests that a key of the tier beta has.
 LOOK_S = 2
 RECORD = ("id", "status")
@@ -319,18 +323,26 @@ class Health(TypedDict):
 
 
 class RunledgerError(Exception):
-    """A call that did not succeed."""
+    """
+    A call that did not succeed. may_be_done: what was asked for may have been done, by this try, or by an earlier one whose
+    answer was lost.
+    """
+
+    may_be_done: bool = False
 
 
 class Unreachable(RunledgerError):
-    """No answer came, in any of the tries."""
+    """No answer came to the last try. may_be_done is False where each try failed before anything was sent."""
+
+    def __init__(self, message: str, may_be_done: bool = True) -> None:
+        self.may_be_done = may_be_done
+        super().__init__(message)
 
 
 class ApiError(RunledgerError):
     """
     An error that the service answered. Decide by `error`, its stable word. Two words are of this client: idempotency_mismatch,
     and unexpected_answer where what answers is not the service. id: of the submission that the error is about, if one is named.
-    may_be_done: what was asked for may have been done, by this try, or by an earlier one whose answer was lost.
     """
 
     def __init__(
@@ -435,17 +447,14 @@ class Runledger:
         path = f"/api/submissions/{quote(id, safe='')}"
         return cast(Result, self._send("DELETE", path, needs=RECORD).body)
 
-    def submit_all(self, requests: Sequence[BatchItem]) -> list[dict[str, Any]]:
+    def submit_all(self, requests: Sequence[Union[SubmissionRequest, BatchItem]]) -> list[dict[str, Any]]:
         """
         Up to 100 submissions in one call: an answer for each, in order, with an id or an error. One whose key was that of
         another request has "mismatch". What the service rejects for the moment is sent again, after Retry-After, as often as
         any call is tried, counted from the last try in which one was settled. With the error unreachable an answer was lost:
         that one may have been accepted.
         """
-        items = [
-            {**request, "idempotency_key": request.get("idempotency_key") or str(uuid.uuid4())}
-            for request in requests
-        ]
+        items = _with_keys(requests)
         answers: dict[int, dict[str, Any]] = {}
         # Each item keeps its idempotency key, so none of them runs twice.
         left = list(range(len(items)))
@@ -468,35 +477,45 @@ class Runledger:
             self._pause(_retry_after(sent.received.get("Retry-After"), _backoff(tries)))
         return [answers[n] for n in range(len(items))]
 
-    def run_all(self, requests: Sequence[BatchItem]) -> Iterator[tuple[int, dict[str, Any]]]:
+    def run_all(
+        self, requests: Sequence[Union[SubmissionRequest, BatchItem]]
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
         """
         Submits all, and gives each with its place in the list as it ends: its summary, or the error of its item, with its id
-        if it was accepted and could not be read. It raises only where nothing was accepted. result() has what one printed.
+        if it was accepted and could not be read. It raises only where nothing was accepted. With the error unreachable an
+        answer was lost: that one may have been accepted, and the error has its "idempotency_key". result() has what one
+        printed.
         """
-        for request in requests:
-            # What JSON does not have would raise behind the first batches, and their ids would be lost.
-            json.dumps(request, allow_nan=False)
+        items = _with_keys(requests)
         places: dict[str, list[int]] = {}
-        for begin in range(0, len(requests), BATCH):
-            part = requests[begin : begin + BATCH]
+        # All are encoded first: what JSON does not have would raise behind the first batches, and their ids would be lost.
+        for begin, end in _batches([len(_encoded(item)) for item in items]):
+            part = items[begin:end]
             try:
                 answers = self.submit_all(part)
             except RunledgerError as failure:
-                if begin == 0:
+                failed = _failed(failure)
+                # A batch is larger than it may be only where it has one item, which is too large by itself.
+                if begin == 0 and not failure.may_be_done and failed["error"] != "payload_too_large":
                     raise
-                answers = [_failed(failure) for _ in part]
+                answers = [failed for _ in part]
             for n, answer in enumerate(answers, begin):
-                if "error" in answer:
+                if answer.get("error") == "unreachable":
+                    yield n, {**answer, "idempotency_key": items[n]["idempotency_key"]}
+                elif "error" in answer:
                     yield n, answer
                 elif answer.get("mismatch"):
                     # It has the id of another program's submission: this one was not run.
                     yield n, _mismatch(answer["id"])
                 else:
                     places.setdefault(answer["id"], []).append(n)
-            if begin + BATCH < len(requests):
+            if end < len(items):
                 yield from self._ended(places, None)
         while places:
+            began = time.monotonic()
             yield from self._ended(places, LOOK_S)
+            if places:
+                self._rest_of(began)
 
     def _ended(
         self, places: dict[str, list[int]], wait_s: Optional[int]
@@ -525,7 +544,7 @@ class Runledger:
 
     def _send_items(self, items: Sequence[Mapping[str, Any]], attempts: int) -> _Sent:
         headers = {"Content-Type": "application/json"}
-        body = json.dumps(items, allow_nan=False).encode()
+        body = _encoded(items)
         sent = self._send("POST", "/api/submissions", body, headers, attempts=attempts, is_list=True)
         if len(sent.body) != len(items) or not all(isinstance(each, dict) for each in sent.body):
             raise self._unexpected_answer(sent)
@@ -685,18 +704,25 @@ class Runledger:
             "Content-Type": "application/json",
             "Idempotency-Key": idempotency_key or str(uuid.uuid4()),
         }
-        body = json.dumps(request, allow_nan=False).encode()
+        body = _encoded(request)
         if wait_s is not None:
             headers["Prefer"] = f"wait={wait_s}"
         return self._send("POST", path, body, headers, needs=("id",), deadline=deadline)
 
     def _wait(self, id: str, encoding: Encoding, deadline: Optional[_Deadline]) -> Result:
         while True:
+            began = time.monotonic()
             record = self._result(id, encoding, {"Prefer": f"wait={WAIT_S}"}, deadline)
             if record["status"] in ENDED:
                 return record
             if deadline is not None and deadline.left() <= 0:
                 raise TimeoutError(deadline.missed)
+            self._rest_of(began, math.inf if deadline is None else deadline.left())
+
+    def _rest_of(self, began: float, most_s: float = math.inf) -> None:
+        rest_s = min(began + LEAST_WAIT_S - time.monotonic(), most_s)
+        if rest_s > 0:
+            self._pause(rest_s)
 
     def _result(
         self,
@@ -761,8 +787,8 @@ class Runledger:
                 status, found, received = self._once(request, timeout_s, streams)
             except (OSError, http.client.HTTPException) as failure:
                 lost = str(getattr(failure, "reason", failure))
-                error: RunledgerError = Unreachable(f"cannot reach {self._server}: {lost}")
-                may_be_done = True
+                may_be_done = may_be_done or not _never_sent(failure)
+                error: RunledgerError = Unreachable(f"cannot reach {self._server}: {lost}", may_be_done)
             else:
                 problem = found if isinstance(found, dict) else {}
                 # 408: the submission goes on, and its id leads to the result.
@@ -863,6 +889,42 @@ class _Deadline(NamedTuple):
 
 def _deadline(timeout_s: Optional[float], missed: str) -> Optional[_Deadline]:
     return None if timeout_s is None else _Deadline(time.monotonic() + timeout_s, missed)
+
+
+def _with_keys(requests: Sequence[Mapping[str, Any]]) -> list[BatchItem]:
+    keyed = [{**request, "idempotency_key": request.get("idempotency_key") or str(uuid.uuid4())} for request in requests]
+    return cast("list[BatchItem]", keyed)
+
+
+def _batches(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Where each batch of items of these sizes begins and ends, so that no call has too many or too many bytes."""
+    begin, bytes_in = 0, 2
+    for n, size in enumerate(sizes):
+        if n > begin and (n - begin == BATCH or bytes_in + size + 1 > BATCH_BYTES):
+            yield begin, n
+            begin, bytes_in = n, 2
+        bytes_in += size + 1
+    if sizes:
+        yield begin, len(sizes)
+
+
+def _encoded(value: object) -> bytes:
+    """As few bytes as there can be: the service reads a bounded number."""
+
+    def dumped(ensure_ascii: bool) -> bytes:
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=ensure_ascii)
+        return text.encode()
+
+    try:
+        return dumped(ensure_ascii=False)
+    except UnicodeEncodeError:
+        # Half of a surrogate pair. The service says where it is.
+        return dumped(ensure_ascii=True)
+
+
+def _never_sent(failure: Exception) -> bool:
+    """There was no connection."""
+    return isinstance(getattr(failure, "reason", failure), (ConnectionRefusedError, socket.gaierror))
 
 
 def _mismatch(id: str) -> dict[str, str]:

@@ -73,6 +73,21 @@ t.test('the same call behind one that gave no id is the same submission', async 
   }
 });
 
+t.test('an answer that came in time says more than that the time is over', async (t) => {
+  const limited = { error: 'rate_limited', message: 'The rate of this key is spent.' };
+  const { promise: asked, resolve: onAsked } = Promise.withResolvers<void>();
+  const refused: typeof fetch = async () => {
+    setTimeout(onAsked);
+    return Response.json(limited, { status: 429, headers: { 'retry-after': '60' } });
+  };
+  const client = createClient({ server: 'http://x.example', api_key: 'x', fetch: refused });
+  const end = new AbortController();
+  asked.then(() => end.abort());
+  const runs = toolRuns(client, () => end.signal);
+  const error = await runs.run(PROGRAM, signal).catch((thrown) => thrown);
+  t.match(error.message, /does not run twice; its last answer: The rate of this key is spent/);
+});
+
 t.test('a call that the model ended is the same submission, too', async (t) => {
   const gone = new AbortController();
   const { runs, calls } = runsWith(t, [accepted, 'hang', { body: ENDED }], () => gone.abort());

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { ApiError, createClient } from '../../src/client/client.ts';
+import { ApiError, createClient, Unreachable } from '../../src/client/client.ts';
 import { UPLOAD_BYTES_PER_S } from '../../src/domain/upload_pace.ts';
 import { setTier } from '../../src/store/keys.ts';
 import { freePort } from '../http/support/call.ts';
@@ -598,7 +598,13 @@ t.test('the error for an unreachable service names its address', async (t) => {
     attempts: 2,
     pause: async () => {},
   });
-  await t.rejects(client.submit(hello), /cannot reach http:\/\/127\.0\.0\.1:\d+: .*ECONNREFUSED/);
+  const error = await client.submit(hello).catch((thrown) => thrown);
+  t.type(error, Unreachable);
+  t.match(error, {
+    message: /^cannot reach http:\/\/127\.0\.0\.1:\d+: .*ECONNREFUSED/,
+    error: 'unreachable',
+    may_be_done: false,
+  });
   const refused = ['::1', '127.0.0.1'].map((at) => new Error(`connect ECONNREFUSED ${at}:1`));
   const cause = new AggregateError(refused);
   const fetch = async () => Promise.reject(new TypeError('fetch failed', { cause }));
@@ -606,6 +612,40 @@ t.test('the error for an unreachable service names its address', async (t) => {
   await t.rejects(named.submit(hello), {
     message: `cannot reach http://x.example: ${refused[0]!.message}; ${refused[1]!.message}`,
   });
+});
+
+t.test('the error for a lost answer says that the call may have been done', async (t) => {
+  const service = await common();
+  const { origin } = service.webs[0]!;
+  const api_key = await service.key();
+  const way = await flaky(t, origin, 1);
+  const once = createClient({ server: way.origin, api_key, attempts: 1 });
+  const lost = await once.submit(hello).catch((thrown) => thrown);
+  t.match(lost, { error: 'unreachable', may_be_done: true });
+  // Then nobody is there any more.
+  const answers = [new Error('cut'), Object.assign(new Error(), { code: 'ECONNREFUSED' })];
+  const gone: typeof fetch = async () => Promise.reject(answers.shift());
+  const pause = async () => {};
+  const twice = createClient({ server: origin, api_key, attempts: 2, fetch: gone, pause });
+  const seen: string[] = [];
+  const onRetry = ({ message }: Error) => seen.push(message);
+  const refused = await twice.submit(hello, { onRetry }).catch((thrown) => thrown);
+  t.match(refused, { error: 'unreachable', may_be_done: true });
+  t.same(seen, [`cannot reach ${origin}: cut`], 'each failure before a further try');
+});
+
+t.test('there is a pause between two looks that were not held', async (t) => {
+  const bodies = ['pending', 'pending', 'completed'].map((status) => ({ id: 'an-id', status }));
+  const { origin } = await answering(
+    t,
+    bodies.map((body) => ({ body: JSON.stringify(body) })),
+  );
+  const pauses: number[] = [];
+  const pause = async (ms: number) => pauses.push(ms);
+  const client = createClient({ server: origin, api_key: 'x', pause });
+  t.match(await client.wait('an-id'), { status: 'completed' });
+  t.equal(pauses.length, 2);
+  for (const ms of pauses) t.ok(ms > 0 && ms <= 1_000, `${ms} ms`);
 });
 
 t.test('a caller can abort a wait', async (t) => {

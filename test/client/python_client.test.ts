@@ -225,6 +225,75 @@ t.test('the client in Python', { skip }, async (t) => {
     t.equal(seen.length, 4);
   });
 
+  t.test('gives the keys of a list whose first answer was lost', async (t) => {
+    const { origin: elsewhere, bodies } = await answering(t, { status: 500, body: '{}' });
+    const own = randomUUID();
+    const items = [HELLO, { ...HELLO, idempotency_key: own }];
+    const { value } = await python(t, elsewhere, key, 2)('run_all', [items]);
+    const [first, second] = (JSON.parse(bodies[0]!) as Json[]).map((one) => one.idempotency_key);
+    t.equal(second, own);
+    t.match(value, [
+      [0, { error: 'unreachable', idempotency_key: first }],
+      [1, { error: 'unreachable', idempotency_key: own }],
+    ]);
+    t.equal(bodies[1], bodies[0], 'the same keys in each try');
+    const refused = await answering(t, { status: 401, body: '{"error":"unauthorized"}' });
+    const outcome = await python(t, refused.origin, key, 1)('run_all', [items]);
+    t.match(outcome, { thrown: 'ApiError', may_be_done: false }, 'nothing was accepted');
+  });
+
+  t.test('sends a list in batches that the service reads', async (t) => {
+    const MiB = 2 ** 20;
+    const sized = (size: number) => ({ ...HELLO, stdin: 'x'.repeat(size) });
+    const items = [...[3, 3, 3, 9].map((size) => sized(size * MiB)), HELLO];
+    const took = (count: number) => ({
+      status: 202,
+      body: JSON.stringify(Array.from({ length: count }, () => ({ error: 'no', message: 'no' }))),
+    });
+    const too_large = { status: 413, body: '{"error":"payload_too_large"}' };
+    const { origin: elsewhere, bodies } = await answering(t, [
+      took(2),
+      took(1),
+      too_large,
+      took(1),
+    ]);
+    const { value } = await python(t, elsewhere, key, 1)('run_all', [items]);
+    t.same(
+      bodies.map((body) => JSON.parse(body).length),
+      [2, 1, 1, 1],
+    );
+    t.same(
+      value.map(([n, { error }]: [number, Json]) => [n, error]),
+      [...[0, 1, 2].map((n) => [n, 'no']), [3, 'payload_too_large'], [4, 'no']],
+    );
+  });
+
+  t.test('sends text in as few bytes as it has, and what is no text, too', async (t) => {
+    const { origin: elsewhere, bodies } = await answering(t, {
+      status: 202,
+      body: '{"id":"an-id"}',
+    });
+    const other = python(t, elsewhere, key, 1);
+    await other('submit', [{ ...HELLO, stdin: 'привет' }]);
+    await other('submit', [{ ...HELLO, stdin: '\ud800' }]);
+    t.equal(bodies[0], JSON.stringify({ ...HELLO, stdin: 'привет' }));
+    t.match(bodies[1], '"\\ud800"');
+  });
+
+  t.test('waits between two looks that were not held', async (t) => {
+    const pending = '{"id":"an-id","status":"pending"}';
+    const ended = '{"id":"an-id","status":"completed"}';
+    const { origin: elsewhere } = await answering(
+      t,
+      [pending, pending, ended].map((body) => ({ body })),
+    );
+    const other = python(t, elsewhere, key, 1);
+    t.match(await other('wait', ['an-id']), { value: { status: 'completed' } });
+    const pauses: number[] = (await other('pauses')).value;
+    t.equal(pauses.length, 2);
+    for (const pause of pauses) t.ok(pause > 0 && pause <= 1, `${pause} s`);
+  });
+
   t.test('gives the id of what was accepted, though its result cannot be read', async (t) => {
     const body = '{"id":"an-id","status":"pending"}';
     const { origin: elsewhere } = await answering(t, [
@@ -422,7 +491,10 @@ t.test('the client in Python', { skip }, async (t) => {
   t.test('names the address of a service that it cannot reach', async (t) => {
     const nowhere = python(t, `http://127.0.0.1:${await freePort()}`, key, 2);
     const outcome = await nowhere('submit', [HELLO]);
-    t.equal(outcome.thrown, 'Unreachable');
+    t.match(outcome, { thrown: 'Unreachable', may_be_done: false });
+    t.match(await nowhere('run_all', [[HELLO]]), { thrown: 'Unreachable' });
+    const cut = python(t, (await flaky(t, origin, 1)).origin, key, 1);
+    t.match(await cut('languages'), { thrown: 'Unreachable', may_be_done: true });
     t.match(outcome['message'], /^cannot reach http:\/\/127\.0\.0\.1:\d+: .*refused/);
   });
 

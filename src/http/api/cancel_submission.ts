@@ -4,7 +4,7 @@ import { type Answer, STATUS } from '../wire/answer.ts';
 import { headerText, parseTraceparent, parseUuid } from '../wire/header_values.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, KeyedHandler } from './api_call.ts';
-import { COMMON, RATE, SUBMISSION_ID } from './operation.ts';
+import { COMMON, RATE, SUBMISSION_ID, TRACEPARENT_PARAMETER } from './operation.ts';
 import { RESULT } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
@@ -39,7 +39,7 @@ export const cancelSubmission: ApiCall = {
     summary: 'Cancel a submission',
     description:
       'Ends a submission that is pending or running: its status becomes `cancelled`, without a verdict. Calls that wait for it are answered at once, and its webhook is delivered. To cancel it again is no error.',
-    parameters: [SUBMISSION_ID],
+    parameters: [SUBMISSION_ID, TRACEPARENT_PARAMETER],
     success: [
       {
         status: '200',

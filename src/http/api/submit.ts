@@ -8,6 +8,7 @@ import { mark } from '../../marks.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { type FieldError, invalid, problem, unavailable } from '../wire/problem.ts';
+import { BODY_LIMIT_BYTES } from '../wire/read_body.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { EXAMPLE_JUDGED } from './judging_examples.ts';
 import {
@@ -41,8 +42,7 @@ const operation: Operation = {
   id: 'submit',
   tag: 'submissions',
   summary: 'Run code',
-  description:
-    'Answers 202 with an id at once. With `?wait=true` it waits, and answers 200 with the result, or 408 with the id when the result is not there in time (the submission goes on). A repeated Idempotency-Key (of one account, for at least 24 hours) always answers 202 with the record of the first call.',
+  description: `Answers 202 with an id at once. With \`?wait=true\` it waits, and answers 200 with the result, or 408 with the id when the result is not there in time (the submission goes on). A repeated Idempotency-Key (of one account, for at least 24 hours) always answers 202 with the record of the first call. The body has at most ${BODY_LIMIT_BYTES} bytes: store larger tests as a test set.`,
   parameters: [...WAIT_PARAMETERS, IDEMPOTENCY_KEY_PARAMETER, TRACEPARENT_PARAMETER],
   request: SUBMIT_EXAMPLES,
   success: [

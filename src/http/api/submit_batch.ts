@@ -9,7 +9,7 @@ import { invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { count } from './field_schemas.ts';
 import { SUMMARY } from './list_submissions.ts';
-import { COMMON, EXAMPLE_ID, type Operation, RATE } from './operation.ts';
+import { COMMON, EXAMPLE_ID, type Operation, RATE, TRACEPARENT_PARAMETER } from './operation.ts';
 import { ITEM_PROBLEM } from './problem_schema.ts';
 import {
   BATCH_BODY_LIMIT_BYTES,
@@ -45,7 +45,8 @@ const operation: Operation = {
   id: 'submitAll',
   tag: 'submissions',
   summary: 'Run up to 100 programs',
-  description: `Takes an array of submissions, each like the body of POST /api/submit, with an optional \`idempotency_key\` (a UUID). Each is accepted or rejected on its own, so 202 is answered in any case in which the body is an array of JSON values, none of which has an object of more than ${NAMES_LIMIT} names, or more than ${VALUES_LIMIT} values in all: look at each answer. An item that is not valid names its mistakes; once those of the items before it are ${count(BATCH_ERRORS_SHOWN)}, the first one only. Each item counts as one request of the key's rate. The body has at most ${BATCH_BODY_LIMIT_BYTES} bytes, and each item as many as a body of POST /api/submit.`,
+  description: `Takes an array of submissions, each like the body of POST /api/submit, with an optional \`idempotency_key\` (a UUID). Each is accepted or rejected on its own, so 202 is answered in any case in which the body is an array of JSON values, none of which has an object of more than ${NAMES_LIMIT} names, or more than ${VALUES_LIMIT} values in all: look at each answer. An item that is not valid names its mistakes; once those of the items before it are ${count(BATCH_ERRORS_SHOWN)}, the first one only. Each item counts as one request of the key's rate. The body has at most ${BATCH_BODY_LIMIT_BYTES} bytes, and each item as many as a body of POST /api/submit. A header \`Idempotency-Key\` is an error: it would be that of all items.`,
+  parameters: [TRACEPARENT_PARAMETER],
   batch: { at_most: BATCH_LIMIT },
   success: [
     {

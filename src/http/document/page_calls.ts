@@ -50,7 +50,7 @@ function bodyOf({ requestBody }: OperationObject): string {
     const shown = Object.values(examples).map(
       ({ summary = '', value }) => `<h4>${escaped(summary)}</h4>${block(indented(value))}`,
     );
-    const what = schema.$ref === undefined ? 'Bytes' : typeOf(schema);
+    const what = schema.format === 'binary' ? 'Bytes' : typeOf(schema);
     return `<p>Body: ${what}, as ${code(type)}.</p>${shown.length === 0 ? '' : details('Examples of bodies', shown.join('\n'))}`;
   });
   return contents.join('\n');
