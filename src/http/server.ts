@@ -395,8 +395,10 @@ async function stop(
   await connections.heard();
   await open_requests.idle();
   clearTimeout(giveUp);
-  clearTimeout(cut);
   await web.waiters.close();
+  // Those that came in the meantime.
+  await open_requests.idle();
+  clearTimeout(cut);
   connections.destroy();
   await closed;
 }

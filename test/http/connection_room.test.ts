@@ -68,10 +68,11 @@ async function served(
     socket.resume();
     socket.once('close', () => open.splice(open.indexOf(name), 1));
     await accepted;
-    if (path === null) return;
+    if (path === null) return socket;
     socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
     if (path.includes('hold')) await until(() => begun.has(path));
     else await once(socket, 'data');
+    return socket;
   };
   /** One that stays is named before the test is ended for hanging. */
   const gone = async (name: string) => {
@@ -168,6 +169,18 @@ t.test(
     t.same(open.slice(0, 10), [...kept, 'b3']);
   },
 );
+
+t.test('a caller that goes on as a stranger is one', async (t) => {
+  const { clock, open, enter, gone } = await served(t, createServer, false);
+  for (const name of ['v', 'w', 'x', 'y', 'z']) await enter(name, `/known/${name}/hold`);
+  const again = await enter('was a caller', '/known/once');
+  again.write('GET /stranger HTTP/1.1\r\nHost: x\r\n\r\n');
+  await once(again, 'data');
+  clock.ms += LONG_MS;
+  await enter('seventh');
+  await gone('was a caller');
+  t.equal(open.length, 6);
+});
 
 t.test('one whose key was found, and that was answered without a caller, makes way', async (t) => {
   const { clock, open, enter, gone, begun } = await served(t, createServer, false);

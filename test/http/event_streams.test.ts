@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, createServer, get, IncomingMessage, ServerResponse } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import {
@@ -274,6 +275,26 @@ t.test('output comes while its submission runs, to those who follow it', async (
   await service.worker.finish(other);
   t.match(await next_of_other(), { event: 'completed' });
 
+  /** How many of so many streams of a key get a piece of one byte. */
+  async function sharesOf(count: number): Promise<number> {
+    const { id } = (await service.submit(same_account)).json;
+    const attempt = await service.worker.start(id);
+    const headers = { 'X-API-Key': same_account };
+    const streams = await Promise.all(
+      Array.from({ length: count }, () => open(pathOf(id), headers)),
+    );
+    const readers = streams.map(reader);
+    for (const read of readers) while ((await read())?.event !== 'started');
+    await eventually(async () => (await executions.followed([id])).length === 1);
+    const bytes = Buffer.from('x');
+    await executions.show([{ submission_id: id, attempt, is_stderr: false, begins_at: 0, bytes }]);
+    const [shown] = await Promise.all([
+      Promise.all(readers.map(async (next) => (await next())?.event)),
+      wait(1_000).then(() => service.worker.finish(id)),
+    ]);
+    return shown.filter((event) => event === 'output').length;
+  }
+
   t.test('it is bounded for each key, and forgotten', async (t) => {
     const { id } = (await service.submit(key)).json;
     const attempt = await service.worker.start(id);
@@ -295,6 +316,7 @@ t.test('output comes while its submission runs, to those who follow it', async (
     await Promise.all(ends);
     t.equal(rest.filter(({ event }) => event === 'output').length, 32);
     t.match(await of_other_key(), { event: 'output' }, 'another key has its own share');
+    t.equal(await sharesOf(600), 512, 'a small piece takes as much of it as a thousand bytes');
     await service.db`update runledger.output_pieces set shown_at = shown_at - interval '1 minute'`;
     await service.db`select runledger.forget_output()`;
     t.equal((await service.db`select from runledger.output_pieces`).length, 0);

@@ -21,6 +21,7 @@ t.test('it is closed once, and says whether all of it was sent', async (t) => {
   const closed = async (
     method: string,
     use: (line: ReturnType<typeof wire>) => Promise<unknown>,
+    most_ms?: number,
   ) => {
     const line = wire(port);
     t.teardown(() => line.socket.destroy());
@@ -31,7 +32,8 @@ t.test('it is closed once, and says whether all of it was sent', async (t) => {
     const next = async () => (left-- > 0 ? PIECE : null);
     const closes: boolean[] = [];
     res.writeHead(200, { 'Content-Length': PIECES * PIECE.length });
-    const sending = sendPieces(res, new PiecedBody(0, next, (was_sent) => closes.push(was_sent)));
+    const body = new PiecedBody(0, next, (was_sent) => closes.push(was_sent));
+    const sending = sendPieces(res, body, most_ms);
     await use(line);
     await sending;
     return closes;
@@ -44,4 +46,6 @@ t.test('it is closed once, and says whether all of it was sent', async (t) => {
   t.same(await closed('GET', read), [true]);
   t.same(await closed('HEAD', read), [true]);
   t.same(await closed('GET', hangUp), [false]);
+  const readNothing = async ({ socket }: ReturnType<typeof wire>) => void socket.pause();
+  t.same(await closed('GET', readNothing, 500), [false], 'its time is over');
 });

@@ -3,12 +3,14 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, request } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import t, { type Test } from 'tap';
 import type { Answer } from '../../src/http/wire/answer.ts';
 import { type Exchange, openExchange } from '../../src/http/wire/exchange.ts';
 import { createOpenRequests } from '../../src/http/wire/open_requests.ts';
 import { gatherAhead } from '../../src/http/wire/read_body.ts';
-import { serverOptions, watchSockets } from '../../src/http/wire/sockets.ts';
+import { PIPELINED_OF_ALL, serverOptions, watchSockets } from '../../src/http/wire/sockets.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { eventually, until } from '../support/eventually.ts';
@@ -185,6 +187,107 @@ t.test('thousands of requests behind one that waits are answered in order', asyn
   await settled();
   letGo();
   t.same(pathsIn(await client.until(/"\/2999"/)), ['/wait', ...paths]);
+});
+
+t.test('a request whose client hangs up while it waits is forgotten', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  const begun: WeakRef<Exchange>[] = [];
+  const { line } = await served(t, (exchange) => {
+    begun.push(new WeakRef(exchange));
+    return new Promise((resolve) => {
+      exchange.onCut = () => resolve(null);
+    });
+  });
+  const client = line();
+  client.send(get('/wait'));
+  await until(() => begun.length === 1);
+  client.socket.destroy();
+  const isForgotten = () => {
+    collectGarbage();
+    return begun[0]!.deref() === undefined;
+  };
+  t.ok(await eventually(isForgotten));
+});
+
+t.test('requests that wait behind others are bounded for all connections together', async (t) => {
+  const held: (() => void)[] = [];
+  const { server, line } = await served(t, async ({ path }) => {
+    if (path === '/wait') await new Promise<void>((resolve) => held.push(resolve));
+    return { status: 200, body: { path } };
+  });
+  const each = 900;
+  const burst = get('/wait') + get('/').repeat(each);
+  const full = Math.ceil(PIPELINED_OF_ALL / each);
+  const clients: ReturnType<typeof line>[] = [];
+  for (let n = 1; n <= full; n += 1) {
+    const client = line();
+    clients.push(client);
+    client.send(burst);
+    if (n < full) await until(() => held.length === n);
+    else await client.ended();
+  }
+  const connections = () =>
+    new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
+  t.equal(await connections(), full - 1, 'the one that exceeds the bound is closed');
+  const other = line();
+  other.send(get('/first'));
+  await other.until(/"\/first"/);
+  for (const { socket } of clients) socket.destroy();
+  // A connection that rests hears of its end when it is written to.
+  for (const letGo of held) letGo();
+  t.ok(await eventually(async () => (await connections()) === 1));
+  other.send(['/1', '/2', '/3', '/4'].map((path) => get(path)).join(''));
+  t.same(pathsIn(await other.until(/"\/4"/)), ['/first', '/1', '/2', '/3', '/4'], 'there is room');
+});
+
+t.test('a head that this service has not read to its end is not too slow', async (t) => {
+  const gate = Promise.withResolvers<void>();
+  const handle = async ({ path }: Exchange) => {
+    if (path === '/0') await gate.promise;
+    return { status: 200, body: { path } };
+  };
+  const TIMEOUT_MS = 1_000;
+  const client = (await served(t, handle, { request_timeout_ms: TIMEOUT_MS })).line();
+  const paths = Array.from({ length: 19 }, (_, n) => `/${n}`);
+  const bytes = paths.map((path) => get(path)).join('');
+  client.send(bytes.slice(0, -10));
+  // Node looks once a second.
+  await wait(TIMEOUT_MS + 2_000);
+  client.send(bytes.slice(-10));
+  gate.resolve();
+  t.same(pathsIn(await client.until(/"\/18"/)), paths);
+});
+
+t.test('what is answered before its turn is not done', async (t) => {
+  const begun: string[] = [];
+  const { promise, resolve: letGo } = Promise.withResolvers<void>();
+  const { line } = await served(t, async ({ path }) => {
+    begun.push(path);
+    await promise;
+    return { status: 200, body: {} };
+  });
+  const client = line();
+  client.send(
+    `${get('/wait')}POST /late HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n`,
+  );
+  await settled();
+  letGo();
+  t.match(await client.ended(), /^HTTP\/1\.1 200 [\s\S]*HTTP\/1\.1 400 /);
+  t.same(begun, ['/wait']);
+});
+
+t.test('an answer without a length is the last one to an older client', async (t) => {
+  const begun: string[] = [];
+  const { line } = await served(t, async ({ path }) => {
+    begun.push(path);
+    return path === '/none' ? { status: 204 } : { status: 200, body: {} };
+  });
+  const old = (path: string) => `GET ${path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n`;
+  const client = line();
+  client.send(old('/some') + old('/none') + old('/late'));
+  t.match(await client.ended(), /^HTTP\/1\.1 200 [\s\S]*HTTP\/1\.1 204 /);
+  t.same(begun, ['/some', '/none']);
 });
 
 t.test('an empty body behind a request that waits is answered', async (t) => {

@@ -17,7 +17,7 @@ t.test(
     const keys = createSpentKeys(all, () => now_ms);
     const digest = Buffer.alloc(32, 1);
     t.equal(await keys.find(digest), null);
-    keys.remember(digest, { caller, retry_after_s: 30 });
+    keys.remember(digest, { caller, retry_after_s: 30 }, 0);
     t.match(await keys.find(digest), {
       retry_after_s: 30,
       caller: { key_id: 'k', rate: { reset_s: 30 } },
@@ -29,16 +29,21 @@ t.test(
     t.match(await keys.find(digest), { retry_after_s: 2 });
     now_ms = 29_000;
     t.equal(await keys.find(digest), null, 'the database decides');
-    keys.remember(digest, { caller, retry_after_s: 1 });
+    keys.remember(digest, { caller, retry_after_s: 1 }, 0);
     t.equal(await keys.find(digest), null, 'a rate that resets within a second is not remembered');
   },
 );
 
 t.test('a change of limits or keys clears everything', async (t) => {
   const keys = createSpentKeys(all, () => 0);
-  keys.remember(Buffer.alloc(32, 1), { caller, retry_after_s: 30 });
+  keys.remember(Buffer.alloc(32, 1), { caller, retry_after_s: 30 }, 0);
   keys.forget();
   t.equal(await keys.find(Buffer.alloc(32, 1)), null);
+  // Its answer is of the time before, and comes behind the notice.
+  keys.remember(Buffer.alloc(32, 1), { caller, retry_after_s: 30 }, 0);
+  t.equal(await keys.find(Buffer.alloc(32, 1)), null);
+  keys.remember(Buffer.alloc(32, 1), { caller, retry_after_s: 30 }, 1);
+  t.match(await keys.find(Buffer.alloc(32, 1)), { retry_after_s: 30 });
 });
 
 t.test('the number of remembered keys is bounded', async (t) => {
@@ -48,7 +53,7 @@ t.test('the number of remembered keys is bounded', async (t) => {
     bytes.writeUInt32BE(n);
     return bytes;
   };
-  for (let n = 0; n < 10_001; n += 1) keys.remember(digest(n), { caller, retry_after_s: 30 });
+  for (let n = 0; n < 10_001; n += 1) keys.remember(digest(n), { caller, retry_after_s: 30 }, 0);
   t.equal(await keys.find(digest(0)), null, 'the oldest is dropped');
   t.ok((await keys.find(digest(1))) && (await keys.find(digest(10_000))));
 });
@@ -63,7 +68,7 @@ function askable() {
   const clock = { ms: 0 };
   const digest = Buffer.alloc(32, 1);
   const keys = createSpentKeys({ knows }, () => clock.ms);
-  keys.remember(digest, { caller, retry_after_s: 90 });
+  keys.remember(digest, { caller, retry_after_s: 90 }, 0);
   return { keys, digest, clock, asked };
 }
 
@@ -118,7 +123,7 @@ t.test('a request waits where nothing was heard of its key for ten seconds', asy
   asked[2]!(false);
   t.equal(await expired, null);
 
-  keys.remember(digest, { caller, retry_after_s: 90 });
+  keys.remember(digest, { caller, retry_after_s: 90 }, 0);
   clock.ms = 45_000;
   const overtaken = keys.find(digest);
   keys.forget();
@@ -132,7 +137,7 @@ t.test(
     const { keys, digest, clock, asked } = askable();
     clock.ms = 1_000;
     t.ok(await keys.find(digest));
-    keys.remember(digest, { caller, retry_after_s: 90 });
+    keys.remember(digest, { caller, retry_after_s: 90 }, 0);
     asked[0]!(false);
     await nextTurn();
     t.ok(await keys.find(digest));

@@ -2,14 +2,15 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { createUnreadAnswers } from '../../src/http/wire/unread_answers.ts';
 
 /** More than the buffers of a connection in the kernel. */
 const BYTES = 32 * 2 ** 20;
 
-async function serving(t: Test, most_bytes: number) {
-  const unread = createUnreadAnswers(most_bytes);
+async function serving(t: Test, most_bytes: number, most_ms?: number) {
+  const unread = createUnreadAnswers(most_bytes, most_ms);
   const server = createServer((req, res) => {
     res.end(Buffer.alloc(BYTES));
     unread.add(res, BYTES, req.headers.from ?? null);
@@ -52,6 +53,15 @@ t.test('who reads nothing loses their own answers, and not those of others', asy
     await t.rejects(bytesOf(first), { code: 'ECONNRESET' });
     for (const res of [second, oldest, newer, newest]) t.equal(await bytesOf(res), BYTES);
   }
+});
+
+t.test('an answer that is not read in time goes, though there is room for it', async (t) => {
+  const ask = await serving(t, 4 * BYTES, 500);
+  const unread = await ask();
+  // The timer of the answer is older, so it fires first.
+  await wait(600);
+  await t.rejects(bytesOf(unread), { code: 'ECONNRESET' });
+  t.equal(await bytesOf(await (await serving(t, 4 * BYTES, 60_000))()), BYTES);
 });
 
 t.test('answers that are read one after the other have no bound', async (t) => {

@@ -42,14 +42,58 @@ export const httpMutants: readonly Mutant[] = [
     'src/http/wire/unread_answers.ts',
     'test/http/unread_answers.test.ts',
     ['answers that are not read are bounded', 'next.res.destroy();', ''],
-    [
-      'an answer that was read does not count',
-      "res.once('close', () => remove(res, account_id));",
-      '',
-    ],
+    ['an answer that was read does not count', '        remove(res, account_id);\n', ''],
+    ['an answer has a time to be read', '() => res.destroy(), most_ms', '() => {}, most_ms'],
     ['the newest stays', ' || oldest === newest', ''],
     ['those of the owner that has most go first', ' || bytes <= most_owned', ''],
   ),
+  ...inFile(
+    'src/http/wire/sockets.ts',
+    SOCKETS,
+    ['a client that hung up is forgotten', 'open.clear();', ''],
+    [
+      'requests that wait behind others are bounded for all',
+      'waiting > PIPELINED_OF_ALL ? 2 : PIPELINED_CUT',
+      'PIPELINED_CUT',
+    ],
+    ['those of a closed connection do not count', 'waiting -= Math.max(0, open.size - 1);', ''],
+    ['a head that rests is not too slow', 'isPaused || isTimed', 'isTimed'],
+  ),
+  ...inFile('src/http/wire/open_requests.ts', SOCKETS, [
+    'what is answered before its turn is not done',
+    'if (!exchange.answered) handle()',
+    'handle()',
+  ]),
+  ...inFile('src/http/wire/exchange.ts', SOCKETS, [
+    'an answer without a length is the last one to an older client',
+    ' || ends_unmeasured',
+    '',
+  ]),
+  ...inFile('src/http/wire/connection_room.ts', 'test/http/connection_room.test.ts', [
+    'a caller that goes on as a stranger is one',
+    '(was_slow || !strangers.has(stranger))',
+    'was_slow',
+  ]),
+  ...inFile('src/http/wire/send_pieces.ts', 'test/http/send_pieces.test.ts', [
+    'each piece has a time to be read',
+    'setTimeout(onClose, most_ms)',
+    'setTimeout(() => {}, most_ms)',
+  ]),
+  ...inFile('src/http/api/spent_keys.ts', 'test/http/spent_keys.test.ts', [
+    'an answer of the time before a change is not remembered',
+    ' || since_ms <= forgot_ms',
+    '',
+  ]),
+  ...inFile('src/http/api/event_streams.ts', 'test/http/event_streams.test.ts', [
+    'a small piece costs a write, too',
+    'Math.max(bytes.length, LEAST_COST_BYTES)',
+    'bytes.length',
+  ]),
+  ...inFile('src/http/wire/new_connections.ts', 'test/http/connections.test.ts', [
+    'a part of a request is none',
+    'silent.size > 0',
+    '[...open].some((socket) => socket.bytesRead === 0)',
+  ]),
   ...inFile('src/http/server.ts', 'test/http/connections.test.ts', [
     'routers hear that it stops before it does',
     'await sleep(config.shutdown_drain_ms);',

@@ -140,7 +140,7 @@ export function createEventStreams(
         if (!hasRoom(of_key, piece)) return;
         const message = messageOf(piece);
         if (!takes(res, message)) return;
-        of_key.bytes += piece.bytes.length;
+        of_key.bytes += costOf(piece);
         write(res, message);
       };
       const stopAsking = askAtEnd(res);
@@ -171,10 +171,14 @@ export function createEventStreams(
 const takes = (res: ServerResponse, message: Uint8Array) =>
   res.writableLength === 0 || res.writableLength + message.length <= UNREAD_BYTES / 2;
 
-function hasRoom(of_key: OfKey, { bytes }: NumberedPiece): boolean {
+/** To write a byte takes as long as to write a thousand. */
+const LEAST_COST_BYTES = 1_024;
+const costOf = ({ bytes }: NumberedPiece) => Math.max(bytes.length, LEAST_COST_BYTES);
+
+function hasRoom(of_key: OfKey, piece: NumberedPiece): boolean {
   const now = performance.now();
   if (now - of_key.since_ms >= 1000) Object.assign(of_key, { since_ms: now, bytes: 0 });
-  return of_key.bytes + bytes.length <= OUTPUT_BYTES_PER_KEY;
+  return of_key.bytes + costOf(piece) <= OUTPUT_BYTES_PER_KEY;
 }
 
 /**

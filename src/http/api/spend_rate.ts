@@ -38,7 +38,7 @@ export function rejectedKey(
   outcome: Rejected,
 ): Answer {
   if (outcome.kind === 'unauthorized') return unauthorized();
-  web.spent_keys.remember(digest, outcome);
+  web.spent_keys.remember(digest, outcome, exchange.began_ms);
   exchange.caller = outcome.caller;
   return rateLimited(outcome.retry_after_s);
 }

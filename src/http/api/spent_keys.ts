@@ -4,7 +4,7 @@
  *
  * What must stay true: this never rejects a request that the database would accept. The database reports whole seconds,
  * rounded up, so the last second is not trusted; and a change of limits or keys clears everything here (the database
- * notifies of it). Nothing notifies of the end of a secret that was rotated away: so once in a while the database is asked
+ * notifies of it, perhaps before an answer that it gave earlier is here). Nothing notifies of the end of a secret that was rotated away: so once in a while the database is asked
  * whether there still is such a key. No request waits for that, unless nothing was heard of the key for long.
  */
 import type { Caller } from '../../store/caller.ts';
@@ -30,7 +30,8 @@ type Entry = {
 
 export type SpentKeys = {
   find(digest: Uint8Array): Promise<OverRate | null>;
-  remember(digest: Uint8Array, over: OverRate): void;
+  /** `since_ms`: when the request began. */
+  remember(digest: Uint8Array, over: OverRate, since_ms: number): void;
   forget(): void;
 };
 
@@ -39,6 +40,7 @@ export function createSpentKeys(
   now_ms: () => number = () => performance.now(),
 ): SpentKeys {
   const entries = new Map<string, Entry>();
+  let forgot_ms = -Infinity;
 
   async function ask(name: string, entry: Entry, digest: Uint8Array): Promise<void> {
     // Where the database is away, it cannot do better either.
@@ -69,14 +71,17 @@ export function createSpentKeys(
       const rate = { ...caller.rate, reset_s: seconds };
       return { caller: { ...caller, rate }, retry_after_s: seconds };
     },
-    remember(digest, { caller, retry_after_s }) {
-      if (retry_after_s <= 1) return;
+    remember(digest, { caller, retry_after_s }, since_ms) {
+      if (retry_after_s <= 1 || since_ms <= forgot_ms) return;
       if (entries.size >= KEYS_MAX) entries.delete(entries.keys().next().value!);
       const heard_ms = now_ms();
       const until_ms = heard_ms + retry_after_s * 1000;
       entries.set(nameOf(digest), { caller, until_ms, heard_ms, question: null });
     },
-    forget: () => entries.clear(),
+    forget() {
+      forgot_ms = now_ms();
+      entries.clear();
+    },
   };
 }
 

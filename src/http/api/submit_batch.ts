@@ -97,7 +97,7 @@ async function submitBody(
   if (last.kind === 'unauthorized') return rejectedKey(web, exchange, digest, last);
   if (outcomes.every(({ kind }) => kind === 'rate_limited') && last.kind === 'rate_limited')
     return rejectedKey(web, exchange, digest, last);
-  if (last.kind === 'rate_limited') web.spent_keys.remember(digest, last);
+  if (last.kind === 'rate_limited') web.spent_keys.remember(digest, last, exchange.began_ms);
   exchange.caller = last.caller;
   const answers = await answersTo(web, exchange, items, outcomes);
   return { status: STATUS.accepted, body: arrayOf(answers), headers: retryAfter(outcomes) };

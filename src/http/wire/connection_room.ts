@@ -3,8 +3,8 @@
  * kept for callers with a known key: the answers to others end their connections, and each new connection closes the one that
  * has shown no known key for longest. An honest caller has its answer long before that, or its key was found before its body was
  * there (receive_body.ts). Until a request spends its rate, finding its key costs nothing: so a key keeps a part of the room at
- * most for such bodies. Callers whose requests have spent their rate keep all of theirs. A request that is over its rate spends
- * nothing.
+ * most for such bodies. Callers whose last requests have spent their rate keep all of theirs. A request that is over its rate
+ * spends nothing.
  */
 import type { Server, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -151,7 +151,8 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
       stranger.open.delete(exchange);
       const was_slow = leaveSlow(stranger);
       if (hasSpent(exchange)) strangers.delete(stranger);
-      else if (was_slow && !stranger.socket.destroyed) returns(stranger);
+      else if (!stranger.socket.destroyed && (was_slow || !strangers.has(stranger)))
+        returns(stranger);
     },
   };
 }

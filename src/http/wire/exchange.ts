@@ -110,7 +110,9 @@ export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttp
   if (exchange.caller !== null) Object.assign(headers, rateHeaders(exchange.caller.rate));
   Object.assign(headers, answer.headers);
   if (answer.close || unread) headers['Connection'] = 'close';
-  exchange.closes = answer.close || unread || !res.shouldKeepAlive;
+  // An older client finds the end of an answer without a length by the end of the connection.
+  const ends_unmeasured = req.httpVersion !== '1.1' && content === null;
+  exchange.closes = answer.close || unread || ends_unmeasured || !res.shouldKeepAlive;
   if (unread) closeUnread(req);
   mark('web answers');
   res.writeHead(answer.status, headers);

@@ -113,7 +113,10 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
       else settle(exchange, answer);
     };
     const start = () =>
-      pace.run(owner, () => void handle().then(give, (error) => fail(exchange, error)));
+      pace.run(owner, () => {
+        // Its body was no HTTP, and its client has the answer that says so.
+        if (!exchange.answered) handle().then(give, (error) => fail(exchange, error));
+      });
     if (before) void before.then(start);
     else start();
   }

@@ -1,22 +1,31 @@
 /** Sends a body that is made piece by piece: the next one is made when the connection has taken the one before. */
 import type { ServerResponse } from 'node:http';
 import type { PiecedBody } from './answer.ts';
+import { UNREAD_MS } from './unread_answers.ts';
 
 /** It never rejects. A body that cannot be sent to its end closes its connection: the client sees that it is not whole. */
-export async function sendPieces(res: ServerResponse, body: PiecedBody): Promise<void> {
+export async function sendPieces(
+  res: ServerResponse,
+  body: PiecedBody,
+  most_ms = UNREAD_MS,
+): Promise<void> {
   const closed = new AbortController();
   const onClose = () => closed.abort();
   let was_sent = false;
   res.once('close', onClose);
+  const late = setTimeout(onClose, most_ms).unref();
   try {
     if (res.req.method !== 'HEAD')
-      for (let piece = await body.next(); piece !== null; piece = await body.next())
+      for (let piece = await body.next(); piece !== null; piece = await body.next()) {
+        late.refresh();
         await taken(res, piece, closed.signal);
+      }
     was_sent = true;
     res.end();
   } catch {
     res.destroy();
   } finally {
+    clearTimeout(late);
     res.off('close', onClose);
     body.close(was_sent);
   }

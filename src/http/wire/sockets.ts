@@ -31,13 +31,15 @@ const TCP_PROBE_AFTER_MS = 10_000;
 const READ_AHEAD_BYTES = 16 * 1024;
 
 /**
- * Requests that came on one connection before the answers to those before them. They are handled one after the other, so a
- * client that does not read its answers costs the memory of one. Beyond the first number nothing more is read for now. One
+ * Requests that came on one connection before the answers to those before them. They are handled one after the other, so of a
+ * client that does not read its answers one answer is in memory. Beyond the first number nothing more is read for now. One
  * read of the connection, of 64 KiB, still brings more: some 500 that have a key. Beyond the second number, which only a read
- * of requests with hardly a header reaches, it is closed.
+ * of requests with hardly a header reaches, it is closed. Each request that waits takes some 5 KB. So when those of all
+ * connections are more than the third number, one more closes its connection if another one waits there already.
  */
 const PIPELINED = 16;
 const PIPELINED_CUT = 1_000;
+export const PIPELINED_OF_ALL = 10_000;
 
 export type Timeouts = { keep_alive_ms: number; request_timeout_ms: number };
 
@@ -78,6 +80,8 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   const over = new WeakSet<Duplex>();
   /** Their last answer was sent. What came behind it must not be done (RFC 9112, section 9.6). It never gets its turn. */
   const answered = new WeakSet<Duplex>();
+  /** Requests behind the first of their connection. */
+  let waiting = 0;
   // Node silently drops headers beyond a count; their size is limited already.
   server.maxHeadersCount = 0;
   // A client may close its half of the connection behind its last request, and still reads the answers.
@@ -94,7 +98,10 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
     socket.once('end', () => probe(open));
     socket.once('close', () => {
       openOn.delete(socket);
+      waiting -= Math.max(0, open.size - 1);
       for (const exchange of open.keys()) answers.cut(exchange);
+      // A probe that waits for its time would keep them.
+      open.clear();
     });
   });
   const endWith = (socket: Duplex, answer: Answer, reason: string) => {
@@ -103,7 +110,10 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   };
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
     // Node says so once for each request.
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isTimed(newestOf(openOn.get(socket)))) return;
+    const open = openOn.get(socket);
+    // What is slow then is this service, which reads no more of it for now.
+    const isPaused = (open?.size ?? 0) > PIPELINED;
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && (isPaused || isTimed(newestOf(open)))) return;
     const answer = answerTo(error);
     // Each read after a mistake is one more of them. Closing at once would reset the connection, and lose the answer.
     if (answer !== null && over.has(socket)) return;
@@ -121,15 +131,17 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
       const isFirst = open.size === 0;
       const turn = Promise.withResolvers<void>();
       open.set(exchange, turn.resolve);
+      if (!isFirst) waiting += 1;
       if (isFirst && !answered.has(socket)) return null;
-      if (open.size > PIPELINED_CUT) socket.destroy();
+      const most = waiting > PIPELINED_OF_ALL ? 2 : PIPELINED_CUT;
+      if (open.size > most) socket.destroy();
       else if (open.size > PIPELINED) socket.pause();
       return turn.promise;
     },
     ended: (exchange) => {
       const { socket } = exchange.req;
       const open = openOn.get(socket);
-      open?.delete(exchange);
+      if (open?.delete(exchange) && open.size > 0) waiting -= 1;
       if (exchange.closes) answered.add(socket);
       if (answered.has(socket)) return;
       // Not after the connection has closed: nobody would read the answer.

@@ -1,8 +1,9 @@
 /**
  * Answers that are sent and not yet read. Each stays in memory until its client has read it, which may be never. So there is a
  * bound for all of them together: beyond it, the connection of the oldest answer is closed, of the owner that has most. So who
- * reads nothing loses their own answers, and not those of others. A client that reads is soon out of the list. (Large records
- * are not in it: of each only a piece is in memory.)
+ * reads nothing loses their own answers, and not those of others. A client that reads is soon out of the list, and one that
+ * has not read in time is cut: else its connection would be open for ever. (Large records are not in it: of each only a piece
+ * is in memory.)
  */
 import type { ServerResponse } from 'node:http';
 
@@ -14,10 +15,13 @@ export type UnreadAnswers = {
   add(res: ServerResponse, bytes: number, account_id: string | null): void;
 };
 
+/** For the whole of an answer, or for one piece of it. */
+export const UNREAD_MS = 120_000;
+
 /** Insertion order is order of time. */
 type Owned = { bytes: number; answers: Map<ServerResponse, number> };
 
-export function createUnreadAnswers(most_bytes: number): UnreadAnswers {
+export function createUnreadAnswers(most_bytes: number, most_ms = UNREAD_MS): UnreadAnswers {
   const owners = new Map<string | null, Owned>();
   let total = 0;
 
@@ -51,7 +55,11 @@ export function createUnreadAnswers(most_bytes: number): UnreadAnswers {
       owned.answers.set(res, bytes);
       owned.bytes += bytes;
       total += bytes;
-      res.once('close', () => remove(res, account_id));
+      const late = setTimeout(() => res.destroy(), most_ms).unref();
+      res.once('close', () => {
+        clearTimeout(late);
+        remove(res, account_id);
+      });
       while (total > most_bytes) {
         const next = nextToGo(res);
         if (next === null) return;
