@@ -72,7 +72,7 @@ const ALL: SearchQuery = {
   ...{ status: null, verdict: null, language: null, from: null, to: null, account: null },
   ...{ limit: PAGE_ROWS, after: null },
 };
-const middle = new Date(Date.parse(FROM) + 15 * 86_400_000);
+const middle = new Date(Date.parse(FROM) + 15 * 86_400_000).toISOString();
 const search = (what: string, query: Partial<SearchQuery>, expected = PAGE_ROWS) =>
   measure(
     what,

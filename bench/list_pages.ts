@@ -75,7 +75,7 @@ await measure('200 in python', { language: 'python' }, 200);
 await measure('a verdict that no row has, first page', { verdict: 'OLE' }, 0);
 await measure('the same, in the middle', { verdict: 'OLE', after: await cursorAt(0.5) }, 0);
 const { at_us } = await cursorAt(0.5);
-await measure('200 of a time', { to: new Date(at_us / 1000) }, 200);
+await measure('200 of a time', { to: new Date(at_us / 1000).toISOString() }, 200);
 
 let pages = 0;
 let found = 0;

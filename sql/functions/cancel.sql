@@ -52,7 +52,8 @@ begin
   delete from progress p where p.submission_id = before.id;
   perform graphile_worker.complete_jobs(lock_jobs(jobs)) where jobs is not null;
   perform pg_notify('runledger_done', before.id::text);
-  if before.status = 'running' then
+  -- One that was lost before may wait in a worker, and hold up others there.
+  if before.status = 'running' or before.attempts > 0 then
     perform pg_notify('runledger_cancelled', before.id::text);
   end if;
   return 'cancelled';

@@ -67,7 +67,8 @@ begin
   if not found then
     return false;
   end if;
-  job := nextval('runledger.handed_jobs');
+  -- Below all numbers of jobs. A sequence could give one twice: a crash may undo this transaction while its worker runs on.
+  job := -1 - floor(random() * 9007199254740991)::bigint;
   select * into execution
   from runledger.start_batch(taker.id, array[id], array[job], hand_over.round, taker.epoch, hand_over.reply_to);
   named := jsonb_build_object('epoch', taker.epoch, 'job_id', job::text, 'priority', priority, 'submission_id', id);

@@ -1,13 +1,17 @@
 -- The chores of web processes. Any number of processes may call one at once: one of them does it.
 
--- Ends the submissions that no worker started within max_age. Answers how many.
+-- Ends submissions that are pending and older than max_age: so many at most, because every submit waits meanwhile. Answers how
+-- many; a caller asks again until there are none. Of ended submissions, too, it takes away jobs of this age: of one that was
+-- cancelled while its worker died, a job is left that nobody else would take.
 create or replace function runledger.expire_pending(max_age interval, most integer default 500) returns integer
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
 #variable_conflict use_column
 declare
-  now_at timestamptz := clock();
-  oldest_allowed uuid := uuid_floor(now_at - max_age);
+  -- Ids have the time of a web process, and only choose. created_at decides.
+  oldest_allowed uuid := uuid_floor(clock() - max_age);
+  accepted_before timestamptz := clock() - max_age;
+  now_at timestamptz;
   old uuid[];
   jobs bigint[];
 begin
@@ -15,37 +19,42 @@ begin
     return 0;
   end if;
   -- A pending submission has a job or is gated; the queue's bound limits both. Before any lock, because jobs have no index by
-  -- submission.
+  -- submission. Those that run keep their jobs, and do not count.
   select array_agg(distinct x.id), array_agg(x.job) into old, jobs from (
     select submission_id as id, null::bigint as job from gated where submission_id < oldest_allowed
     union all
     select (j.payload ->> 'id')::uuid, j.id from graphile_worker._private_jobs j
     join graphile_worker._private_tasks t on t.id = j.task_id
     where t.identifier like 'execute\_%' and j.priority >= least_execution_priority() and (j.payload ->> 'id')::uuid < oldest_allowed
+      and coalesce((select s.status <> 'running' and s.created_at < accepted_before
+        from submissions s where s.id = (j.payload ->> 'id')::uuid), true)
     limit most
   ) x;
   if old is null then
     return 0;
   end if;
-  -- a submission that was never started gives its queue place back, and queue_state is locked before submissions
-  perform from queue_state for update;
+  if exists (select from submissions s where s.id = any (old) and s.status = 'pending') then
+    -- a submission that was never started gives its queue place back, and queue_state is locked before submissions
+    perform from queue_state for update;
+  end if;
   select array_agg(x.id) into old from (
     -- What is being started is not too old any more, and every submit would wait for it.
-    select s.id from submissions s where s.id = any (old) and s.status = 'pending' order by s.id for update skip locked
+    select s.id from submissions s where s.id = any (old) and s.status = 'pending' and s.created_at < accepted_before
+    order by s.id for update skip locked
   ) x;
-  if old is null then
-    return 0;
-  end if;
+  -- Behind what has happened to them until now.
+  now_at := clock();
   perform end_submissions(old, now_at, array_agg('submission.failed'::text),
     array_agg(jsonb_build_object('verdict', 'IE', 'attempt', s.attempts, 'evidence', jsonb_build_object(
       'failed_for', 'age', 'max_age_s', extract(epoch from max_age), 'language', s.language)) order by o))
-  from unnest(old) with ordinality x(id, o) join submissions s using (id);
+  from unnest(old) with ordinality x(id, o) join submissions s using (id) having count(*) > 0;
   select array_agg(j.id) into jobs from graphile_worker._private_jobs j
-  where j.id = any (jobs) and (j.payload ->> 'id')::uuid = any (old) and j.locked_at is null;
-  perform graphile_worker.complete_jobs(lock_jobs(jobs));
+  where j.id = any (jobs) and j.locked_at is null
+    and not exists (select from submissions s where s.id = (j.payload ->> 'id')::uuid and s.status in ('pending', 'running'));
+  perform graphile_worker.complete_jobs(lock_jobs(jobs)) where jobs is not null;
   -- A notification has room for some 200 ids.
   perform pg_notify('runledger_done', array_to_string(old[n:n + 199], ',')) from generate_series(1, cardinality(old), 200) n;
-  return cardinality(old);
+  return coalesce(cardinality(old), 0);
 end
 $$;
 

@@ -102,6 +102,7 @@ create or replace function runledger.forget_payloads(
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
+  day_ago constant timestamptz := clock() - interval '24 hours';
   taken uuid[];
   counted record;
 begin
@@ -121,7 +122,8 @@ begin
   )
   select count(*) as payloads, sum(size) as bytes into counted from gone;
   delete from webhook_secrets w where w.submission_id = any (taken);
-  delete from idempotency i where i.submission_id = any (taken);
+  -- A client that repeats its call must not bring the same bytes again. The row has a digest by a secret key, and goes in a day.
+  delete from idempotency i where i.submission_id = any (taken) and i.created_at < day_ago;
   perform append_retention('payloads.forgotten', jsonb_strip_nulls(jsonb_build_object('submissions', taken, 'account_id', account,
     'payloads', counted.payloads, 'size_bytes', counted.bytes, 'operator', operator)));
 end

@@ -33,6 +33,9 @@ type Options = {
 /** By the account of the originals: the digest of the key for their reruns. */
 type Keys = ReadonlyMap<string, Uint8Array>;
 
+/** One looks whether others wait, and submits, before the next one looks. */
+type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+
 const POLL_MS = 50;
 
 /** In the order of the originals. */
@@ -40,8 +43,14 @@ export async function rerunAll(originals: readonly Original[], options: Options)
   const reruns = new Array<Rerun>(originals.length);
   const rest = originals.entries();
   const keys = await keysFor(originals, options);
+  let turn: Promise<unknown> = Promise.resolve();
+  const inTurn: InTurn = (work) => {
+    const done = turn.then(work);
+    turn = done.catch(() => {});
+    return done;
+  };
   const lane = async () => {
-    for (const [n, original] of rest) reruns[n] = await rerunOne(original, keys, options);
+    for (const [n, original] of rest) reruns[n] = await rerunOne(original, keys, options, inTurn);
   };
   await Promise.all(Array.from({ length: options.at_once }, lane));
   return reruns;
@@ -56,11 +65,16 @@ async function keysFor(originals: readonly Original[], { db, operator }: Options
   return keys;
 }
 
-async function rerunOne(original: Original, keys: Keys, options: Options): Promise<Rerun> {
+async function rerunOne(
+  original: Original,
+  keys: Keys,
+  options: Options,
+  inTurn: InTurn,
+): Promise<Rerun> {
   const [ids, runs, changes]: [string[], Measured[], Changes[]] = [[], [], []];
   let skipped = original.missing;
   while (skipped === null && runs.length < RUNS) {
-    const submitted = await submit(original, keys, options);
+    const submitted = await inTurn(() => submit(original, keys, options));
     if ('problem' in submitted) skipped = submitted.problem;
     else {
       const run = await ended(options.db, submitted.id);

@@ -86,11 +86,13 @@ export function createExecuteTask(options: ExecuteOptions): ExecutionTask {
     // One fetch can bring several of these. The others go back, so that idle workers can take them.
     if (alone && options.slots.hasAlone()) return 'returned';
     const slot = options.slots.reserve({ alone, turn, newcomer });
+    const one = options.runs.begin(submission_id, endOf(membership.lost));
     try {
-      // Take every slot first, so that a neighbour's crash is not counted against this submission.
-      if (job.alone) await slot.enter();
+      // Take every slot first, so that a neighbour's crash is not counted against this submission. Nobody begins while it waits.
+      if (job.alone) await slot.enter({ signal: one.signal });
       if (membership.lost.aborted) throw new LeaseLost(submission_id);
       if (job.started === null && options.cut.aborted) return 'returned';
+      if (job.started === null && one.isCancelled()) return 'finished';
       const started =
         job.started ??
         (await untilTaken(membership, () =>
@@ -98,15 +100,11 @@ export function createExecuteTask(options: ExecuteOptions): ExecutionTask {
         ));
       if (started !== null) {
         mark('worker has started it');
-        const one = options.runs.begin(submission_id, endOf(membership.lost));
-        try {
-          await run(options, membership, started, { slot, entered: job.alone, one });
-        } finally {
-          one.leave();
-        }
+        await run(options, membership, started, { slot, entered: job.alone, one });
       }
       return 'finished';
     } finally {
+      one.leave();
       slot.leave();
     }
   };

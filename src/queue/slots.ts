@@ -50,7 +50,8 @@ export type SlotReservation = {
   leave(): void;
 };
 
-export type WaitLimit = { readonly at_most_ms: number; readonly signal: AbortSignal };
+/** Without a time, only the signal ends the wait. */
+export type WaitLimit = { readonly at_most_ms?: number; readonly signal: AbortSignal };
 
 export type Slots = {
   /** How many jobs may be fetched now. */
@@ -219,7 +220,9 @@ export function createSlots(options: SlotsOptions): Slots {
           if (newcomer && passing() > 0 && !signal.aborted) timer = setTimeout(late, at_most_ms);
           else stop();
         };
-        let timer = setTimeout(late, signal.aborted ? 0 : at_most_ms);
+        let timer: NodeJS.Timeout | undefined;
+        if (signal.aborted) stop();
+        else if (at_most_ms !== undefined) timer = setTimeout(late, at_most_ms);
         signal.addEventListener('abort', stop, { once: true });
         const has_entered = await entered;
         clearTimeout(timer);

@@ -150,7 +150,7 @@ export function createConsole(db: Db) {
       const [row] = await db<
         { submissions: FoundSubmission[]; next_us: string | null; next_id: string | null }[]
       >`select * from runledger.console_search(${session}, ${account?.name ?? null}, ${account?.id ?? null}, ${status}, ${verdict},
-          ${language}, ${from}, ${to}, ${limit}, ${after && String(after.at_us)}::text::bigint, ${after?.id ?? null})`;
+          ${language}, ${from}::text::timestamptz, ${to}::text::timestamptz, ${limit}, ${after && String(after.at_us)}::text::bigint, ${after?.id ?? null})`;
       const { submissions, next_us, next_id } = row!;
       const next = next_id === null ? null : { at_us: Number(next_us ?? 0), id: next_id };
       return { rows: submissions, next };

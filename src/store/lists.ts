@@ -12,10 +12,10 @@ export type ListQuery = {
   status: Status | null;
   verdict: Verdict | null;
   language: string | null;
-  /** From this time on. */
-  from: Date | null;
+  /** From this time on; in UTC, and as exact as the database's. */
+  from: string | null;
   /** Before this time. */
-  to: Date | null;
+  to: string | null;
   limit: number;
   after: ListPlace | null;
 };
@@ -139,15 +139,18 @@ export async function readPage(
   beat: Beat | null,
 ): Promise<(ListPage & { settled: boolean }) | null> {
   const [row] = await db<PageRow[]>`
-    select * from runledger.list_submissions(${account_id}, ${status}, ${verdict}, ${language}, ${from}, ${to},
-      ${limit}, ${after && String(after.at_us)}::text::bigint, ${after?.id ?? null})
+    select * from runledger.list_submissions(${account_id}, ${status}, ${verdict}, ${language}, ${from}::text::timestamptz,
+      ${to}::text::timestamptz, ${limit}, ${after && String(after.at_us)}::text::bigint, ${after?.id ?? null})
     ${ifThere(db, beat)}`;
   if (row === undefined) return null;
   const { ids, next_us, next_id, settled } = row;
   const next = next_id === null ? null : { at_us: Number(next_us), id: next_id };
-  const rows = await readSummaries(db, ids, beat);
+  const found = await readSummaries(db, ids, beat);
   // The second statement may have come to another server.
-  return rows.length === ids.length || beat === null ? { rows, next, settled } : null;
+  if (found.length !== ids.length && beat !== null) return null;
+  // Between the two, a submission may have begun or ended.
+  const rows = found.filter((one) => status === null || one.status === status);
+  return { rows, next, settled };
 }
 
 async function readSummaries(

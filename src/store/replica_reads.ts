@@ -50,4 +50,4 @@ export function createReplicaReads(
 
 /** No row of the page is younger, in microseconds since 1970. */
 const endOf = ({ to, after }: ListQuery): number =>
-  Math.min(to === null ? Infinity : to.getTime() * 1e3, after?.at_us ?? Infinity);
+  Math.min(to === null ? Infinity : (Date.parse(to) + 1) * 1e3, after?.at_us ?? Infinity);

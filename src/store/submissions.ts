@@ -72,6 +72,9 @@ export type SubmitOutcome =
   | { kind: 'accepted'; caller: Caller; id: string }
   | { kind: 'replayed'; caller: Caller; id: string; mismatch: boolean };
 
+/** A fault: it was not stored, because the clock of this process is wrong, or the outcome is not known here. */
+type Outcome = SubmitOutcome | { kind: 'fault'; why: string };
+
 export type Submissions = {
   submit(command: SubmitCommand): Promise<SubmitOutcome>;
   /** In one transaction, in their order. */
@@ -115,7 +118,7 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
   } = options;
   const requests = createFrequency(BUSY);
   // The commands of one request go together.
-  const batcher = createBatcher<readonly SubmitCommand[], SubmitOutcome[]>({
+  const batcher = createBatcher<readonly SubmitCommand[], Outcome[]>({
     max_items: BATCH_ITEMS,
     size: (commands) => commands.length,
     patience_ms,
@@ -149,9 +152,14 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
     requests.note();
     return batcher.add(commands);
   };
+  // Not in the batch: what the others of it are is stored, and sending them again would be a mistake.
+  const unlessFault = (outcomes: readonly Outcome[]): SubmitOutcome[] => {
+    for (const outcome of outcomes) if (outcome.kind === 'fault') throw new Error(outcome.why);
+    return outcomes as SubmitOutcome[];
+  };
   return {
-    submit: async (command) => (await add([command]))[0]!,
-    submitAll: add,
+    submit: async (command) => unlessFault(await add([command]))[0]!,
+    submitAll: async (commands) => unlessFault(await add(commands)),
     settle: (id) => settling.add(id),
   };
 }
@@ -176,7 +184,7 @@ async function submitMany(
   commands: readonly SubmitCommand[],
   capacity: number,
   reply_to: string | null,
-): Promise<SubmitOutcome[]> {
+): Promise<Outcome[]> {
   const listOf = (pick: (s: NewSubmission) => Uint8Array | null) =>
     commands.map(({ submission }) => (submission ? pick(submission) : null));
   const batch = JSON.stringify(commands.map(batchRow));
@@ -219,7 +227,7 @@ async function submitMany(
             },
             ${waiting_channel})`;
   mark('web has its commit');
-  const outcomes = new Array<SubmitOutcome>(commands.length);
+  const outcomes = new Array<Outcome>(commands.length);
   for (const row of rows) {
     const is_new = row.outcome === 'accepted';
     if (is_new && row.submission_id !== commands[row.n - 1]?.submission?.id)
@@ -276,7 +284,10 @@ function moreFacts({ judging, compare, rerun }: NewSubmission): object | undefin
   };
 }
 
-function outcomeOf(row: OutcomeRow): SubmitOutcome {
+const WRONG_CLOCK =
+  'this process gave an id of no time, or of a detached month: set the clock of this machine right';
+
+function outcomeOf(row: OutcomeRow): Outcome {
   const rejected = rejectionOf(row);
   if (rejected) return rejected;
   const caller = callerOf(row);
@@ -293,10 +304,8 @@ function outcomeOf(row: OutcomeRow): SubmitOutcome {
     case 'no_original':
       return { kind: row.outcome, caller };
     case 'wrong_clock':
-      throw new Error(
-        'this process gave an id of no time, or of a detached month: set the clock of this machine right',
-      );
+      return { kind: 'fault', why: WRONG_CLOCK };
     default:
-      throw new Error(`submit_many answered an unknown outcome: ${row.outcome}`);
+      return { kind: 'fault', why: `submit_many answered an unknown outcome: ${row.outcome}` };
   }
 }

@@ -36,7 +36,7 @@ export const handOverMutants: readonly Mutant[] = [
     ['to the one with most of them', 'order by c.slots - l.taken desc', 'order by c.slots'],
     ['without waiting for a worker that is locked', 'of c skip locked', 'of c'],
     ['nor for its progress', 'of p skip locked', 'of p'],
-    ['its number is not that of a job', "nextval('runledger.handed_jobs')", '1'],
+    ['its number is not that of a job', 'job := -1 - floor(', 'job := 1 + floor('],
     ['a NOTIFY has a bound', 'octet_length(whole) < 8000', 'true'],
     ['only small results are sent', 'case when is_small then', 'case when true then'],
     ['what a program prints is sent', "p.kind = 'stdout'", 'false'],

@@ -79,6 +79,11 @@ export const httpMutants: readonly Mutant[] = [
     'setTimeout(onClose, most_ms)',
     'setTimeout(() => {}, most_ms)',
   ]),
+  ...inFile('src/http/api/list_query.ts', contract('filters: status, verdict'), [
+    'times are exact to the microsecond',
+    'fraction.slice(1, 7)',
+    'fraction.slice(1, 4)',
+  ]),
   ...inFile('src/http/api/spent_keys.ts', 'test/http/spent_keys.test.ts', [
     'an answer of the time before a change is not remembered',
     ' || since_ms <= forgot_ms',

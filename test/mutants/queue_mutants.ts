@@ -7,6 +7,31 @@ const LEASE = 'test/queue/lease.test.ts';
 
 export const queueMutants: readonly Mutant[] = [
   ...inFile(
+    'sql/functions/maintain.sql',
+    'test/queue/maintain.test.ts',
+    ['what runs is not in the way of what is too old', "s.status <> 'running' and ", ''],
+    [
+      'a job that an ended submission left goes',
+      '), true)\n    limit most',
+      '), false)\n    limit most',
+    ],
+  ),
+  ...inFile('src/queue/maintain.ts', 'test/queue/maintain.test.ts', [
+    'all that are too old are ended',
+    'if (row!.ended === 0 || stopping.aborted) return;',
+    'if (row!.ended >= 0 || stopping.aborted) return;',
+  ]),
+  ...inFile('src/queue/execute_task.ts', 'test/queue/execute_task.test.ts', [
+    'a cancelled one does not wait to run alone',
+    'if (job.alone) await slot.enter({ signal: one.signal });',
+    'if (job.alone) await slot.enter();',
+  ]),
+  ...inFile('sql/functions/retention.sql', 'test/store/retention.test.ts', [
+    'the key of what is forgotten stays for a day',
+    '(taken) and i.created_at < day_ago',
+    '(taken)',
+  ]),
+  ...inFile(
     'src/processes/web_process.ts',
     'test/http/dead_connections.test.ts',
     ['connections to a machine that was lost are replaced', 'each.endSilent();', '{}'],

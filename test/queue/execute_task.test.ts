@@ -247,6 +247,22 @@ t.test('one that runs alone starts when every other has left', async (t) => {
   t.match((await s.events(alone.submission_id)).at(-1), { type: 'submission.completed' });
 });
 
+t.test('one that is cancelled while it waits to run alone keeps no slots', async (t) => {
+  const s = await scene(t);
+  const end = Promise.withResolvers<ExecutionOutcome>();
+  const first = s.run(await s.fetched(), () => end.promise);
+  const alone = await s.fetched({ alone: true });
+  const second = s.run(alone, mustNotRun(t));
+  t.equal(s.slots.free(), 0, 'nobody begins while it waits');
+  t.equal(await s.w.cancel(alone.submission_id), 'cancelled');
+  t.ok(s.runs.ids(0).includes(alone.submission_id), 'the worker asks whether it was cancelled');
+  s.runs.cancel([alone.submission_id]);
+  t.equal(await second, 'finished');
+  t.ok(s.slots.free() > 0);
+  end.resolve(outcome());
+  t.equal(await first, 'finished');
+});
+
 t.test('of two that run alone, the second goes back for another worker', async (t) => {
   const s = await scene(t);
   const [one, two] = [await s.fetched({ alone: true }), await s.fetched({ alone: true })];

@@ -1,9 +1,11 @@
 /** Chores of web processes that have no test of their own elsewhere. */
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { createLog } from '../../src/log.ts';
 import { choresOf, startMaintenance } from '../../src/queue/maintain.ts';
 import { type FetchedJob, fetchExecutions } from '../../src/store/jobs.ts';
-import { submission, world } from '../store/world.ts';
+import { setTier } from '../../src/store/keys.ts';
+import { newId, submission, world } from '../store/world.ts';
 import { until } from '../support/eventually.ts';
 import { lockWaits } from '../support/lock_waits.ts';
 
@@ -19,6 +21,58 @@ t.test('all idempotency keys that are due are removed in one round', async (t) =
   await run(w.web, new AbortController().signal);
   const [row] = await w.db`select count(*)::integer as left from runledger.idempotency`;
   t.same(row, { left: 5 });
+});
+
+t.test('all submissions that are too old are ended in one round, and no other', async (t) => {
+  const w = await world(t);
+  await setTier(w.db, { name: 'unlimited', per_minute: 0, concurrent: 0 });
+  const { digest } = await w.key({ tier: 'unlimited' });
+  const { submit, submitAll } = w.submissions();
+  await submit({ secret_digest: digest, submission: submission() });
+  const { id: consumer_id } = await w.consumer();
+  const fetch = { consumer_id, epoch: 1, tasks: ['execute_python'], at_most: 1 };
+  t.equal((await fetchExecutions(w.worker, fetch)).length, 1);
+  const [expired] = await w.db`select runledger.expire_pending(interval '0 s', 1) as n`;
+  t.match(expired, { n: 0 }, 'what runs takes no place among those that are ended');
+  // More than one statement ends.
+  for (let n = 0; n < 6; n += 1)
+    await submitAll(
+      Array.from({ length: 100 }, () => ({ secret_digest: digest, submission: submission() })),
+    );
+  const statuses = () =>
+    w.db`select status, count(*)::int as n from runledger.submissions group by 1 order by 1`;
+  t.match(await statuses(), [{ status: 'pending', n: 600 }, { status: 'running' }]);
+  // The machine of its web process has another time. By the database's it is young.
+  const young = { ...submission(), id: newId(Date.now() - 120_000) };
+  t.match(await submit({ secret_digest: digest, submission: young }), { kind: 'accepted' });
+  const round = (ms: number) =>
+    choresOf({ pending_max_age_ms: ms, seal: null })
+      .find(({ name }) => name === 'expire')!
+      .run(w.web, new AbortController().signal);
+  await round(60_000);
+  t.match(await statuses(), [{ status: 'pending', n: 601 }, { status: 'running' }]);
+  await wait(5);
+  await round(1);
+  t.match(await statuses(), [
+    { status: 'error', n: 601 },
+    { status: 'running', n: 1 },
+  ]);
+  const [jobs] = await w.db`select count(*)::int as n from graphile_worker.jobs`;
+  t.same(jobs, { n: 1 }, 'that of the one that runs');
+});
+
+t.test('a job that an ended submission left is taken away in time', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  await w.submissions().submit({ secret_digest: digest, submission: submission() });
+  await w.db`update runledger.submissions set status = 'cancelled'`;
+  const left = async () => (await w.db`select from graphile_worker.jobs`).length;
+  await w.db`select runledger.expire_pending(interval '1 hour')`;
+  t.equal(await left(), 1);
+  await wait(5);
+  const [row] = await w.db`select runledger.expire_pending(interval '0 s') as n`;
+  t.match(row, { n: 0 });
+  t.equal(await left(), 0);
 });
 
 t.test('the rounds of waiting jobs move with their base', async (t) => {

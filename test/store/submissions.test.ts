@@ -5,7 +5,7 @@ import { fetchExecutions } from '../../src/store/jobs.ts';
 import { createSubmissions, type SubmitOutcome } from '../../src/store/submissions.ts';
 import { eventually, until } from '../support/eventually.ts';
 import { lockWaits } from '../support/lock_waits.ts';
-import { idOf, outcome, start, submission, tally, webhook, world } from './world.ts';
+import { idOf, newId, outcome, start, submission, tally, webhook, world } from './world.ts';
 
 const NOON = new Date('2026-11-20T12:00:00Z');
 
@@ -295,6 +295,10 @@ t.test('an id of a time that no submission can have is refused', async (t) => {
   const [row] = await w.db`select from runledger.events where type = 'submission.accepted'`;
   t.notOk(row);
   t.match(await given('efffffff-0000-7000-8000-000000000000'), { kind: 'accepted' });
+  const together = ['f0000000-0000-7000-8000-000000000000', newId()].map(given);
+  const [refused, stored] = await Promise.allSettled(together);
+  t.match(refused, { status: 'rejected' });
+  t.match(stored, { value: { kind: 'accepted' } }, 'what is stored is not sent again');
 });
 
 t.test('a row that the database cannot take fails alone', async (t) => {

@@ -62,13 +62,16 @@ export const TIME =
 const FIRST_MS = Date.parse('0001-01-01T00:00:00Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** Null: it is none, or none that the database knows. */
-function parseTime(text: string): Date | null {
-  const at_ms = TIME.test(text) ? Date.parse(text) : Number.NaN;
-  return at_ms >= FIRST_MS && at_ms <= LAST_MS ? new Date(at_ms) : null;
+/** In UTC, to the microsecond, as the database keeps times. Null: it is none, or none that the database knows. */
+function parseTime(text: string): string | null {
+  const fraction = TIME.exec(text)?.[1] ?? '';
+  const at_ms = TIME.test(text) ? Date.parse(text.replace(fraction, '')) : Number.NaN;
+  if (!(at_ms >= FIRST_MS && at_ms <= LAST_MS)) return null;
+  const micros = fraction.slice(1, 7).padEnd(6, '0');
+  return `${new Date(at_ms).toISOString().slice(0, 19)}.${micros}Z`;
 }
 
-const timeOf: Read<Date> = (text) => {
+const timeOf: Read<string> = (text) => {
   const time = parseTime(text);
   if (time !== null) return time;
   return { problem: 'must be a time with its zone, as 2026-11-20T09:22:23Z (+ is sent as %2B)' };

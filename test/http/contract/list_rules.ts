@@ -108,6 +108,12 @@ export const listRules: Rule[] = [
       second,
     ]);
     deepEqual(await find('?to=2020-05-17T12:00:00Z'), []);
+    await service.db`
+      update runledger.submissions set created_at = '2020-05-17T12:00:00.000250Z' where id = ${second}`;
+    deepEqual(await find('?from=2020-05-17T12:00:00.00025Z&to=2020-05-17T12:00:01Z'), [second]);
+    deepEqual(await find('?from=2020-05-17T12:00:00.000251Z&to=2020-05-17T12:00:01Z'), []);
+    deepEqual(await find('?to=2020-05-17T12:00:00.000251Z'), [second]);
+    deepEqual(await find('?to=2020-05-17T12:00:00.00025Z'), []);
     deepEqual(await find('?from=2020-05-17T12:00:00.001Z'), [third, first]);
   }),
   contract('a rare filter costs bounded work: a page can be empty, and next goes on', async (s) => {
