@@ -79,7 +79,7 @@ export const accountMutants: readonly Mutant[] = [
     ['keys are checked now and then', 'checking ??= setInterval(checkKeys, every_ms).unref();', ''],
     [
       'the output that a key gets is bounded',
-      'return of_key.bytes + bytes.length <= OUTPUT_BYTES_PER_KEY;',
+      'return of_key.bytes + costOf(piece) <= OUTPUT_BYTES_PER_KEY;',
       'return true;',
     ],
     [

@@ -69,11 +69,6 @@ export const httpMutants: readonly Mutant[] = [
     ' || ends_unmeasured',
     '',
   ]),
-  ...inFile('src/http/wire/connection_room.ts', 'test/http/connection_room.test.ts', [
-    'a caller that goes on as a stranger is one',
-    '(was_slow || !strangers.has(stranger))',
-    'was_slow',
-  ]),
   ...inFile('src/http/wire/send_pieces.ts', 'test/http/send_pieces.test.ts', [
     'each piece has a time to be read',
     'setTimeout(onClose, most_ms)',
@@ -145,7 +140,7 @@ export const httpMutants: readonly Mutant[] = [
     ['callers are no slow bodies', 'if (isCaller(one)) leaveSlow(one);', 'void one;'],
     [
       'a slow body that was answered without a caller is a stranger',
-      'else if (was_slow && !stranger.socket.destroyed) returns(stranger);',
+      'else if (!stranger.socket.destroyed && !strangers.has(stranger)) returns(stranger);',
       '',
     ],
   ),

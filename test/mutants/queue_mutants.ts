@@ -369,7 +369,7 @@ export const queueMutants: readonly Mutant[] = [
     'test/queue/execute_task.test.ts',
     [
       'a submission that took a worker down takes every slot first',
-      'if (job.alone) await slot.enter();',
+      'if (job.alone) await slot.enter({ signal: one.signal });',
       '',
     ],
     [

@@ -66,7 +66,7 @@ export const testSetMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/wire/sockets.ts',
     'test/http/sockets.test.ts',
-    ['no other request has more time', 'isTimed(newestOf(openOn.get(socket)))', 'true'],
+    ['no other request has more time', 'isTimed(newestOf(open))', 'true'],
     ['what comes behind an archive has no more time', ' && !newest.req.complete', ''],
   ),
   ...inFile(

@@ -95,15 +95,13 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
     return longest!;
   }
 
-  /** Whether it was there. */
-  function leaveSlow(stranger: Stranger): boolean {
+  function leaveSlow(stranger: Stranger): void {
     const { key } = stranger;
-    if (key === null) return false;
+    if (key === null) return;
     stranger.key = null;
     const same = slow.get(key)!;
     same.delete(stranger);
     if (same.size === 0) slow.delete(key);
-    return true;
   }
 
   /** A stranger again, from now on. */
@@ -149,10 +147,9 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
       const stranger = of_sockets.get(exchange.req.socket);
       if (stranger === undefined) return;
       stranger.open.delete(exchange);
-      const was_slow = leaveSlow(stranger);
+      leaveSlow(stranger);
       if (hasSpent(exchange)) strangers.delete(stranger);
-      else if (!stranger.socket.destroyed && (was_slow || !strangers.has(stranger)))
-        returns(stranger);
+      else if (!stranger.socket.destroyed && !strangers.has(stranger)) returns(stranger);
     },
   };
 }
