@@ -1,8 +1,8 @@
 -- The chores of web processes. Any number of processes may call one at once: one of them does it.
 
--- Ends submissions that are pending and older than max_age: so many at most, because every submit waits meanwhile. Answers how
--- many; a caller asks again until there are none. Of ended submissions, too, it takes away jobs of this age: of one that was
--- cancelled while its worker died, a job is left that nobody else would take.
+-- Ends submissions that are pending and older than max_age: so many at most, because every submit waits in that time. It also
+-- takes away jobs of this age whose submissions have ended: of one that was cancelled while its worker died, a job is left that
+-- nobody else would take. Answers how many of the two there were; a caller asks again until there are none.
 create or replace function runledger.expire_pending(max_age interval, most integer default 500) returns integer
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
@@ -21,7 +21,8 @@ begin
   -- A pending submission has a job or is gated; the queue's bound limits both. Before any lock, because jobs have no index by
   -- submission. Those that run keep their jobs, and do not count.
   select array_agg(distinct x.id), array_agg(x.job) into old, jobs from (
-    select submission_id as id, null::bigint as job from gated where submission_id < oldest_allowed
+    select g.submission_id as id, null::bigint as job from gated g where g.submission_id < oldest_allowed
+      and coalesce((select s.created_at < accepted_before from submissions s where s.id = g.submission_id), false)
     union all
     select (j.payload ->> 'id')::uuid, j.id from graphile_worker._private_jobs j
     join graphile_worker._private_tasks t on t.id = j.task_id
@@ -50,11 +51,11 @@ begin
   from unnest(old) with ordinality x(id, o) join submissions s using (id) having count(*) > 0;
   select array_agg(j.id) into jobs from graphile_worker._private_jobs j
   where j.id = any (jobs) and j.locked_at is null
-    and not exists (select from submissions s where s.id = (j.payload ->> 'id')::uuid and s.status in ('pending', 'running'));
+    and coalesce((select s.status not in ('pending', 'running') from submissions s where s.id = (j.payload ->> 'id')::uuid), true);
   perform graphile_worker.complete_jobs(lock_jobs(jobs)) where jobs is not null;
   -- A notification has room for some 200 ids.
   perform pg_notify('runledger_done', array_to_string(old[n:n + 199], ',')) from generate_series(1, cardinality(old), 200) n;
-  return coalesce(cardinality(old), 0);
+  return greatest(cardinality(old), cardinality(jobs), 0);
 end
 $$;
 

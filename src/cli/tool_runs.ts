@@ -80,22 +80,25 @@ export function toolRuns(
     failure: (why: unknown) => Error,
   ): Promise<Found> {
     const tries = noteFailures();
+    const soon = AbortSignal.timeout(LOOK_MS);
     try {
-      const soon = AbortSignal.any([signal, AbortSignal.timeout(LOOK_MS)]);
-      const record = await client.result(id, { signal: soon, onRetry: tries.onRetry });
+      const both = AbortSignal.any([signal, soon]);
+      const record = await client.result(id, { signal: both, onRetry: tries.onRetry });
       return hasEnded(record.status) ? record : { ...record, next: NEXT };
     } catch (error) {
-      throw failure(tries.last() ?? error);
+      if (signal.aborted) throw error;
+      throw failure(soon.aborted ? (tries.last() ?? error) : error);
     }
   }
 
   async function languages(signal: AbortSignal): Promise<Toolchain[]> {
     const tries = noteFailures();
-    const until = AbortSignal.any([signal, limit()]);
+    const end = limit();
     try {
-      return await client.toolchains({ signal: until, onRetry: tries.onRetry });
+      const both = AbortSignal.any([signal, end]);
+      return await client.toolchains({ signal: both, onRetry: tries.onRetry });
     } catch (error) {
-      throw signal.aborted ? error : (tries.last() ?? error);
+      throw end.aborted && !signal.aborted ? (tries.last() ?? error) : error;
     }
   }
 

@@ -692,6 +692,10 @@ const reasonOf = (error: Error): string =>
 /** There was no connection. */
 const UNCONNECTED = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'],
+  // Certificates that could not be verified.
+  ...['CERT_HAS_EXPIRED', 'DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN'],
+  ...['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY'],
+  'ERR_TLS_CERT_ALTNAME_INVALID',
 ]);
 const wasNeverSent = (error: Error): boolean =>
   error instanceof AggregateError

@@ -19,7 +19,6 @@ import json
 import math
 import random
 import re
-import socket
 import time
 import urllib.error
 import urllib.request
@@ -544,7 +543,8 @@ class Runledger:
 
     def _send_items(self, items: Sequence[Mapping[str, Any]], attempts: int) -> _Sent:
         headers = {"Content-Type": "application/json"}
-        body = _encoded(items)
+        # Each by itself: an item with half of a surrogate pair makes no other one larger.
+        body = b"[" + b",".join(map(_encoded, items)) + b"]"
         sent = self._send("POST", "/api/submissions", body, headers, attempts=attempts, is_list=True)
         if len(sent.body) != len(items) or not all(isinstance(each, dict) for each in sent.body):
             raise self._unexpected_answer(sent)
@@ -924,7 +924,7 @@ def _encoded(value: object) -> bytes:
 
 def _never_sent(failure: Exception) -> bool:
     """There was no connection."""
-    return isinstance(getattr(failure, "reason", failure), (ConnectionRefusedError, socket.gaierror))
+    return getattr(getattr(failure, "reason", failure), "is_unconnected", False)
 
 
 def _mismatch(id: str) -> dict[str, str]:
@@ -950,7 +950,17 @@ def _until(deadline: Optional[_Deadline], lines: Iterable[bytes]) -> Iterator[by
 
 
 class _AnsweredEarly(http.client.HTTPConnection):
-    """The service may answer, and close the connection, before it has read a large body. Then its answer is read."""
+    """
+    The service may answer, and close the connection, before it has read a large body. Then its answer is read. An error before
+    there is a connection, and before its certificate was verified, is marked.
+    """
+
+    def connect(self) -> None:
+        try:
+            super().connect()
+        except OSError as failure:
+            failure.is_unconnected = True  # type: ignore[attr-defined]
+            raise
 
     def request(self, *words: Any, **named: Any) -> None:
         try:

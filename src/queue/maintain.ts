@@ -88,9 +88,9 @@ export function choresOf(options: {
 async function expirePending(db: Db, stopping: AbortSignal, max_age_s: number): Promise<void> {
   for (;;) {
     const began_ms = performance.now();
-    const [row] = await db<{ ended: number }[]>`
-      select runledger.expire_pending(make_interval(secs => ${max_age_s}::double precision)) as ended`;
-    if (row!.ended === 0 || stopping.aborted) return;
+    const [row] = await db<{ done: number }[]>`
+      select runledger.expire_pending(make_interval(secs => ${max_age_s}::double precision)) as done`;
+    if (row!.done === 0 || stopping.aborted) return;
     // Every submit waits for that statement. So half of the time is theirs.
     await wait(performance.now() - began_ms);
   }

@@ -278,6 +278,8 @@ t.test('the client in Python', { skip }, async (t) => {
     await other('submit', [{ ...HELLO, stdin: '\ud800' }]);
     t.equal(bodies[0], JSON.stringify({ ...HELLO, stdin: 'привет' }));
     t.match(bodies[1], '"\\ud800"');
+    await other('submit_all', [['привет', '\ud800'].map((stdin) => ({ ...HELLO, stdin }))]);
+    t.match(bodies[2], /"привет".*"\\ud800"/);
   });
 
   t.test('waits between two looks that were not held', async (t) => {

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, createServer, get, IncomingMessage, ServerResponse } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
-import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import {
@@ -288,10 +287,11 @@ t.test('output comes while its submission runs, to those who follow it', async (
     await eventually(async () => (await executions.followed([id])).length === 1);
     const bytes = Buffer.from('x');
     await executions.show([{ submission_id: id, attempt, is_stderr: false, begins_at: 0, bytes }]);
-    const [shown] = await Promise.all([
-      Promise.all(readers.map(async (next) => (await next())?.event)),
-      wait(1_000).then(() => service.worker.finish(id)),
-    ]);
+    const shown: (string | undefined)[] = [];
+    const ends = readers.map(async (next) => shown.push((await next())?.event));
+    await eventually(() => shown.includes('output'));
+    await service.worker.finish(id);
+    await Promise.all(ends);
     return shown.filter((event) => event === 'output').length;
   }
 

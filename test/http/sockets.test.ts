@@ -219,23 +219,28 @@ t.test('requests that wait behind others are bounded for all connections togethe
   const each = 900;
   const burst = get('/wait') + get('/').repeat(each);
   const full = Math.ceil(PIPELINED_OF_ALL / each);
+  const few = line();
+  few.send(get('/wait') + get('/few').repeat(5));
+  await until(() => held.length === 1);
   const clients: ReturnType<typeof line>[] = [];
   for (let n = 1; n <= full; n += 1) {
     const client = line();
     clients.push(client);
     client.send(burst);
-    if (n < full) await until(() => held.length === n);
-    else await client.ended();
+    await until(() => held.length === n + 1);
   }
+  await Promise.any(clients.map((client) => client.ended()));
   const connections = () =>
     new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
-  t.equal(await connections(), full - 1, 'the one that exceeds the bound is closed');
+  t.equal(await connections(), full, 'one of those with most is closed');
   const other = line();
   other.send(get('/first'));
   await other.until(/"\/first"/);
   for (const { socket } of clients) socket.destroy();
   // A connection that rests hears of its end when it is written to.
   for (const letGo of held) letGo();
+  t.equal(pathsIn(await few.until(/("\/few"[\s\S]*){5}/)).length, 6, 'who has few is served');
+  few.socket.destroy();
   t.ok(await eventually(async () => (await connections()) === 1));
   other.send(['/1', '/2', '/3', '/4'].map((path) => get(path)).join(''));
   t.same(pathsIn(await other.until(/"\/4"/)), ['/first', '/1', '/2', '/3', '/4'], 'there is room');
@@ -257,6 +262,21 @@ t.test('a head that this service has not read to its end is not too slow', async
   client.send(bytes.slice(-10));
   gate.resolve();
   t.same(pathsIn(await client.until(/"\/18"/)), paths);
+});
+
+t.test('a head that stays half has a time from when it is read on', async (t) => {
+  const gate = Promise.withResolvers<void>();
+  const handle = async ({ path }: Exchange) => {
+    if (path === '/0') await gate.promise;
+    return { status: 200, body: { path } };
+  };
+  const TIMEOUT_MS = 1_000;
+  const client = (await served(t, handle, { request_timeout_ms: TIMEOUT_MS })).line();
+  const paths = Array.from({ length: 18 }, (_, n) => `/${n}`);
+  client.send(`${paths.map((path) => get(path)).join('')}GET /half HTTP/1.1\r\n`);
+  await wait(TIMEOUT_MS + 2_000);
+  gate.resolve();
+  t.same(pathsIn(await client.ended()), paths);
 });
 
 t.test('what is answered before its turn is not done', async (t) => {

@@ -53,10 +53,16 @@ export const httpMutants: readonly Mutant[] = [
     ['a client that hung up is forgotten', 'open.clear();', ''],
     [
       'requests that wait behind others are bounded for all',
-      'waiting > PIPELINED_OF_ALL ? 2 : PIPELINED_CUT',
-      'PIPELINED_CUT',
+      'waiting > PIPELINED_OF_ALL',
+      'waiting < 0',
     ],
-    ['those of a closed connection do not count', 'waiting -= Math.max(0, open.size - 1);', ''],
+    ['the connection that has most of them goes', '|| size > ', '|| size < '],
+    [
+      'those of a closed connection do not count',
+      'leavePipelining(socket);\n      forgiven',
+      'forgiven',
+    ],
+    ['a head that rested has its time, too', 'timeAgain(socket);\n      }', '}'],
     ['a head that rests is not too slow', 'isPaused || isTimed', 'isTimed'],
   ),
   ...inFile('src/http/wire/open_requests.ts', SOCKETS, [
@@ -66,7 +72,7 @@ export const httpMutants: readonly Mutant[] = [
   ]),
   ...inFile('src/http/wire/exchange.ts', SOCKETS, [
     'an answer without a length is the last one to an older client',
-    ' || ends_unmeasured',
+    'if (ends_unmeasured) res.shouldKeepAlive = false;',
     '',
   ]),
   ...inFile('src/http/wire/send_pieces.ts', 'test/http/send_pieces.test.ts', [
@@ -180,7 +186,11 @@ export const httpMutants: readonly Mutant[] = [
       '(over.has(socket) ? 0 : PIPELINED)',
       '(over.has(socket) ? 0 : 10 * PIPELINED)',
     ],
-    ['a connection goes on when few wait', 'if (open?.size === PIPELINED) socket.resume();', ''],
+    [
+      'a connection goes on when few wait',
+      '        socket.resume();\n        timeAgain',
+      'timeAgain',
+    ],
   ),
   ...inFile('src/http/wire/linger.ts', SOCKETS, [
     'a client may write everything before it reads',

@@ -18,8 +18,8 @@ export const queueMutants: readonly Mutant[] = [
   ),
   ...inFile('src/queue/maintain.ts', 'test/queue/maintain.test.ts', [
     'all that are too old are ended',
-    'if (row!.ended === 0 || stopping.aborted) return;',
-    'if (row!.ended >= 0 || stopping.aborted) return;',
+    'if (row!.done === 0 || stopping.aborted) return;',
+    'if (row!.done >= 0 || stopping.aborted) return;',
   ]),
   ...inFile('src/queue/execute_task.ts', 'test/queue/execute_task.test.ts', [
     'a cancelled one does not wait to run alone',

@@ -112,7 +112,8 @@ export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttp
   if (answer.close || unread) headers['Connection'] = 'close';
   // An older client finds the end of an answer without a length by the end of the connection.
   const ends_unmeasured = req.httpVersion !== '1.1' && content === null;
-  exchange.closes = answer.close || unread || ends_unmeasured || !res.shouldKeepAlive;
+  if (ends_unmeasured) res.shouldKeepAlive = false;
+  exchange.closes = answer.close || unread || !res.shouldKeepAlive;
   if (unread) closeUnread(req);
   mark('web answers');
   res.writeHead(answer.status, headers);

@@ -37,9 +37,10 @@ export function watchNewConnections(server: Server): NewConnections {
       silent.delete(name);
     });
   });
-  server.prependListener('request', ({ socket }: IncomingMessage) => {
-    silent.delete(addressOf(socket));
-  });
+  for (const request of ['request', 'checkContinue', 'checkExpectation', 'connect'])
+    server.prependListener(request, ({ socket }: IncomingMessage) => {
+      silent.delete(addressOf(socket));
+    });
   return {
     async accepted() {
       for (let turns = 0, quiet = 0; turns < TURNS_MOST && quiet < QUIET_TURNS; turns += 1) {

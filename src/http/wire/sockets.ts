@@ -35,7 +35,7 @@ const READ_AHEAD_BYTES = 16 * 1024;
  * client that does not read its answers one answer is in memory. Beyond the first number nothing more is read for now. One
  * read of the connection, of 64 KiB, still brings more: some 500 that have a key. Beyond the second number, which only a read
  * of requests with hardly a header reaches, it is closed. Each request that waits takes some 5 KB. So when those of all
- * connections are more than the third number, one more closes its connection if another one waits there already.
+ * connections are more than the third number, the connection that has most of them is closed.
  */
 const PIPELINED = 16;
 const PIPELINED_CUT = 1_000;
@@ -80,8 +80,31 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   const over = new WeakSet<Duplex>();
   /** Their last answer was sent. What came behind it must not be done (RFC 9112, section 9.6). It never gets its turn. */
   const answered = new WeakSet<Duplex>();
-  /** Requests behind the first of their connection. */
+  /** Connections with requests behind the first, and how many of these there are. */
+  const pipelining = new Map<Duplex, Map<Exchange, unknown>>();
   let waiting = 0;
+  const leavePipelining = (socket: Duplex): void => {
+    waiting -= Math.max(0, (pipelining.get(socket)?.size ?? 0) - 1);
+    pipelining.delete(socket);
+  };
+  const cutLongest = (): void => {
+    let longest: Duplex | null = null;
+    for (const [socket, { size }] of pipelining)
+      if (longest === null || size > pipelining.get(longest)!.size) longest = socket;
+    if (longest === null) return;
+    leavePipelining(longest);
+    longest.destroy();
+  };
+  /** The newest request of those whose time was over while nothing more was read of them. */
+  const forgiven = new Map<Duplex, Exchange | undefined>();
+  /** Nothing times what is not whole yet any more: Node says that its time is over once. */
+  const timeAgain = (socket: Duplex): void => {
+    const newest = forgiven.get(socket);
+    if (!forgiven.delete(socket)) return;
+    const isWhole = () => newest?.req.complete && newestOn.get(socket) !== newest;
+    setTimeout(() => isWhole() || socket.destroy(), server.requestTimeout).unref();
+  };
+  const newestOn = new WeakMap<Duplex, Exchange>();
   // Node silently drops headers beyond a count; their size is limited already.
   server.maxHeadersCount = 0;
   // A client may close its half of the connection behind its last request, and still reads the answers.
@@ -98,7 +121,8 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
     socket.once('end', () => probe(open));
     socket.once('close', () => {
       openOn.delete(socket);
-      waiting -= Math.max(0, open.size - 1);
+      leavePipelining(socket);
+      forgiven.delete(socket);
       for (const exchange of open.keys()) answers.cut(exchange);
       // A probe that waits for its time would keep them.
       open.clear();
@@ -113,7 +137,10 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
     const open = openOn.get(socket);
     // What is slow then is this service, which reads no more of it for now.
     const isPaused = (open?.size ?? 0) > PIPELINED;
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && (isPaused || isTimed(newestOf(open)))) return;
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && (isPaused || isTimed(newestOf(open)))) {
+      if (isPaused) forgiven.set(socket, newestOn.get(socket));
+      return;
+    }
     const answer = answerTo(error);
     // Each read after a mistake is one more of them. Closing at once would reset the connection, and lose the answer.
     if (answer !== null && over.has(socket)) return;
@@ -131,23 +158,31 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
       const isFirst = open.size === 0;
       const turn = Promise.withResolvers<void>();
       open.set(exchange, turn.resolve);
-      if (!isFirst) waiting += 1;
+      newestOn.set(socket, exchange);
+      if (!isFirst && !socket.destroyed) {
+        pipelining.set(socket, open);
+        waiting += 1;
+        if (waiting > PIPELINED_OF_ALL) cutLongest();
+      }
       if (isFirst && !answered.has(socket)) return null;
-      const most = waiting > PIPELINED_OF_ALL ? 2 : PIPELINED_CUT;
-      if (open.size > most) socket.destroy();
+      if (open.size > PIPELINED_CUT) socket.destroy();
       else if (open.size > PIPELINED) socket.pause();
       return turn.promise;
     },
     ended: (exchange) => {
       const { socket } = exchange.req;
       const open = openOn.get(socket);
-      if (open?.delete(exchange) && open.size > 0) waiting -= 1;
+      if (open?.delete(exchange) && pipelining.has(socket) && open.size > 0) waiting -= 1;
+      if (open !== undefined && open.size <= 1) pipelining.delete(socket);
       if (exchange.closes) answered.add(socket);
       if (answered.has(socket)) return;
       // Not after the connection has closed: nobody would read the answer.
       const [next] = open?.values() ?? [];
       next?.();
-      if (open?.size === PIPELINED) socket.resume();
+      if (open?.size === PIPELINED) {
+        socket.resume();
+        timeAgain(socket);
+      }
     },
   };
 }
