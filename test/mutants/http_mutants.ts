@@ -65,6 +65,14 @@ export const httpMutants: readonly Mutant[] = [
     ['a head that rested has its time, too', 'timeAgain(socket);\n      }', '}'],
     ['a head that rests is not too slow', 'isPaused || isTimed', 'isTimed'],
   ),
+  ...inFile(
+    'src/http/wire/first_requests.ts',
+    'test/http/first_requests.test.ts',
+    ['of many that come at once, the others rest', 'in_turn === OF_A_TURN', 'false'],
+    ['who comes then waits behind them', 'if (resting.size > 0) rest(socket);', 'if (false) ;'],
+    ['in long turns few speak', 'Math.max(at_once / 2, FEWEST)', 'MOST'],
+    ['in short turns more speak', 'Math.min(at_once * 2, MOST)', 'FEWEST'],
+  ),
   ...inFile('src/http/wire/open_requests.ts', SOCKETS, [
     'what is answered before its turn is not done',
     'if (!exchange.answered) handle()',

@@ -16,6 +16,7 @@ import type { Duplex } from 'node:stream';
 import { Server as TlsServer } from 'node:tls';
 import { type Answer, bytesOf } from './answer.ts';
 import type { Exchange } from './exchange.ts';
+import { createFirstRequests } from './first_requests.ts';
 import { endThenDrop, lingerAtEnd } from './linger.ts';
 import { invalid, problem } from './problem.ts';
 
@@ -75,6 +76,7 @@ export type SocketAnswers = {
 };
 
 export function watchSockets(server: Server, answers: SocketAnswers): SocketWatch {
+  const first_requests = createFirstRequests();
   const openOn = new WeakMap<Duplex, Map<Exchange, () => void>>();
   /** No request is taken from them any more. */
   const over = new WeakSet<Duplex>();
@@ -112,6 +114,7 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Duplex) => {
     const open = new Map<Exchange, () => void>();
     openOn.set(socket, open);
+    first_requests.connected(socket);
     // Node takes its own one away at a CONNECT, and an 'error' without a listener would end the process.
     socket.on('error', ignore);
     // Node resumes at the end of each message, in the same read; and when answers have gone out.
@@ -156,6 +159,7 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
       const open = openOn.get(socket);
       if (open === undefined) return null;
       const isFirst = open.size === 0;
+      first_requests.requested(socket);
       const turn = Promise.withResolvers<void>();
       open.set(exchange, turn.resolve);
       newestOn.set(socket, exchange);
