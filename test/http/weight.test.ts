@@ -13,7 +13,7 @@ import { setTier } from '../../src/store/keys.ts';
 import { withPayloads } from '../../src/store/payloads.ts';
 import { createResults } from '../../src/store/results.ts';
 import { ownerOf } from '../store/world.ts';
-import { until } from '../support/eventually.ts';
+import { inTime, until } from '../support/eventually.ts';
 import { wire } from './support/call.ts';
 import { HELLO, startService } from './support/service.ts';
 
@@ -37,7 +37,7 @@ t.test('what is heavy', async (t) => {
   const ask = async (path: string, method = 'GET'): Promise<IncomingMessage> => {
     const req = request(`${web!.origin}${path}`, { method, headers: { 'X-API-Key': key } });
     req.end();
-    const [res] = (await once(req, 'response')) as [IncomingMessage];
+    const [res] = (await inTime(once(req, 'response'), 'the answer')) as [IncomingMessage];
     return res;
   };
   const memory_mib = (name: 'VmRSS' | 'VmHWM') => {

@@ -34,6 +34,8 @@ const TREES = Array.from({ length: availableParallelism() + 2 }, (_, n) =>
 );
 /** For a test of the unchanged tree. */
 const TIMEOUT_MS = 300_000;
+/** So long a test waits for what may never come. Then it fails, and says what that is. */
+const PATIENCE_MS = 45_000;
 /** A change may make a test wait for ever. A test that takes so much longer than unchanged is ended. */
 const longer = (usual_ms: number) => 60_000 + 3 * usual_ms;
 
@@ -192,6 +194,7 @@ async function runTest(test: string, tree: string, url: string, timeout_ms: numb
       // A test that has to be alone on its server starts one.
       ...(!isAlone(join(tree, file)) && { RUNLEDGER_TEST_DATABASE_URL: url }),
       TAP_TIMEOUT: String(timeout_ms / 1000),
+      RUNLEDGER_TEST_PATIENCE_MS: String(PATIENCE_MS),
       ...(rules !== null && { RUNLEDGER_TEST_ONLY: rules }),
     },
     stdio: ['ignore', 'pipe', 'ignore'],

@@ -4,14 +4,16 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 
-const TIMEOUT_MS = 300_000;
+const given_ms = Number(process.env['RUNLEDGER_TEST_PATIENCE_MS']);
+/** The longest that a test waits for anything. Of a mutant, whose test may wait for ever, it is shorter. */
+export const PATIENCE_MS = given_ms || 300_000;
 /** Before the test is ended for hanging, so that it says for what it waited. */
-const UNTIL_MS = 120_000;
+const UNTIL_MS = given_ms || 120_000;
 const POLL_MS = 10;
 
 export async function eventually(
   look: () => boolean | Promise<boolean>,
-  timeout_ms = TIMEOUT_MS,
+  timeout_ms = PATIENCE_MS,
 ): Promise<boolean> {
   const deadline = performance.now() + timeout_ms;
   while (performance.now() < deadline) {
@@ -24,4 +26,17 @@ export async function eventually(
 /** Throws if it never is: a test that waited for ever would hold up all others. */
 export async function until(look: () => boolean | Promise<boolean>): Promise<void> {
   if (!(await eventually(look, UNTIL_MS))) throw new Error(`it never came true: ${look}`);
+}
+
+/** Throws if the promise does not settle, and names what it is of. */
+export async function inTime<T>(promise: Promise<T>, what: string): Promise<T> {
+  const late = Symbol();
+  let timer: NodeJS.Timeout | undefined;
+  const waited = new Promise<typeof late>((resolve) => {
+    timer = setTimeout(resolve, PATIENCE_MS, late);
+  });
+  const outcome = await Promise.race([promise, waited]);
+  clearTimeout(timer);
+  if (outcome === late) throw new Error(`it never came: ${what}`);
+  return outcome as T;
 }

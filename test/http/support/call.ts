@@ -2,6 +2,7 @@
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
 import { request as tlsRequest } from 'node:https';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { inTime, PATIENCE_MS } from '../../support/eventually.ts';
 
 export type Call = {
   method?: string;
@@ -37,7 +38,7 @@ export function call(origin: string, asked: Call): Promise<Reply> {
   };
   const method = asked.method ?? (body === undefined ? 'GET' : 'POST');
   const { signal } = asked;
-  return new Promise((resolve, reject) => {
+  const reply = new Promise<Reply>((resolve, reject) => {
     const send = origin.startsWith('https:') ? tlsRequest : request;
     const url = new URL(origin);
     const req = send(
@@ -70,6 +71,7 @@ export function call(origin: string, asked: Call): Promise<Reply> {
     req.on('error', reject);
     req.end(bytes);
   });
+  return inTime(reply, `the answer to ${method} ${asked.path}`);
 }
 
 /**
@@ -101,9 +103,6 @@ export type Wire = {
   /** all that was received, when the other side has ended */
   ended(patience_ms?: number): Promise<string>;
 };
-
-/** The longest that a test waits for bytes. */
-const PATIENCE_MS = 300_000;
 
 /** A connection on which the test writes any bytes. */
 export function wire(port: number): Wire {
