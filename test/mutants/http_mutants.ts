@@ -52,18 +52,34 @@ export const httpMutants: readonly Mutant[] = [
     SOCKETS,
     ['a client that hung up is forgotten', 'open.clear();', ''],
     [
-      'requests that wait behind others are bounded for all',
-      'waiting > PIPELINED_OF_ALL',
-      'waiting < 0',
-    ],
-    ['the connection that has most of them goes', '|| size > ', '|| size < '],
-    [
       'those of a closed connection do not count',
-      'leavePipelining(socket);\n      forgiven',
-      'forgiven',
+      '      waiting.leave(socket);\n      for',
+      '      for',
     ],
-    ['a head that rested has its time, too', 'timeAgain(socket);\n      }', '}'],
+    ['a head that rested has its time, too', 'untimed.readOn(socket);', ''],
+    [
+      'a body behind many requests is not read before its turn',
+      '? 0 : PIPELINED)) stopReading(socket);',
+      '? 0 : PIPELINED)) socket.pause();',
+    ],
     ['a head that rests is not too slow', 'isPaused || isTimed', 'isTimed'],
+  ),
+  ...inFile(
+    'src/http/wire/waiting_requests.ts',
+    SOCKETS,
+    ['requests that wait behind others are bounded for all', 'total > most', 'false'],
+    ['the connection that has most of them goes', 'count > its_count', 'longest === null'],
+    ['what is read of a closed connection does not count', 'if (!left.has(socket)) set(', 'set('],
+  ),
+  ...inFile(
+    'src/http/wire/untimed.ts',
+    SOCKETS,
+    ['a body has its time again', 'if (is_its_turn && is_read) socket.destroy();\n      else', ''],
+    [
+      'a head has its time again',
+      'if (next === untimed.behind) socket.destroy();\n        else',
+      '',
+    ],
   ),
   ...inFile(
     'src/http/wire/first_requests.ts',
@@ -196,8 +212,8 @@ export const httpMutants: readonly Mutant[] = [
     ],
     [
       'a connection goes on when few wait',
-      '        socket.resume();\n        timeAgain',
-      'timeAgain',
+      '        socket.resume();\n        untimed',
+      '        untimed',
     ],
   ),
   ...inFile('src/http/wire/linger.ts', SOCKETS, [

@@ -5,14 +5,16 @@
  *
  * A connection that has brought a request before is never held back: who is being served goes on. When one turn has brought
  * many first requests, the connections that have not brought any rest, and so do those that come then. Each turn lets some of
- * them speak, the longest there first: more while turns are short, and fewer while they are long.
+ * them speak, the longest there first: more while turns are short, and fewer while they are long, but so many that each has
+ * had its chance after some seconds. One that has had it and said nothing may have to rest again.
  */
 import type { Duplex } from 'node:stream';
+import { stopReading } from './stop_reading.ts';
 
 export type FirstRequests = {
   connected(socket: Duplex): void;
-  /** It has brought a request. */
-  requested(socket: Duplex): void;
+  /** It has brought a request, or what is none. */
+  spoke(socket: Duplex): void;
 };
 
 /** Of one turn, before the others rest. A first request costs up to half a millisecond, most of it for its first bytes. */
@@ -22,10 +24,16 @@ const FEWEST = 2;
 const MOST = 64;
 /** A turn that took less was short. */
 const SHORT_MS = 5;
+/** Half of the time in which the head of a request has to come. */
+const REST_MS = 5_000;
 
 export function createFirstRequests(now: () => number = () => performance.now()): FirstRequests {
   const silent = new Set<Duplex>();
   const resting = new Set<Duplex>();
+  /** It is their turn to speak. */
+  const chosen = new Set<Duplex>();
+  /** The most that rested at a time, since some do. */
+  let rested = 0;
   let in_turn = 0;
   let at_once = FEWEST;
   let turned_ms = 0;
@@ -34,35 +42,45 @@ export function createFirstRequests(now: () => number = () => performance.now())
     silent.delete(socket);
     if (resting.size === 0) {
       turned_ms = now();
-      setImmediate(letSome);
+      setImmediate(nextTurn);
     }
     resting.add(socket);
-    socket.pause();
+    rested = Math.max(rested, resting.size);
+    stopReading(socket);
   }
 
-  function letSome(): void {
+  function nextTurn(): void {
+    for (const socket of chosen) silent.add(socket);
+    chosen.clear();
     const took_ms = now() - turned_ms;
     turned_ms += took_ms;
     at_once = took_ms < SHORT_MS ? Math.min(at_once * 2, MOST) : Math.max(at_once / 2, FEWEST);
-    for (const socket of resting.values().take(at_once)) {
+    const due = Math.ceil((rested * took_ms) / REST_MS);
+    for (const socket of resting.values().take(Math.max(at_once, due))) {
       resting.delete(socket);
-      silent.add(socket);
+      chosen.add(socket);
       socket.resume();
     }
-    if (resting.size > 0) setImmediate(letSome);
+    if (resting.size === 0) rested = 0;
+    if (resting.size + chosen.size > 0) setImmediate(nextTurn);
   }
 
   return {
     connected(socket) {
       socket.once('close', () => {
-        silent.delete(socket);
-        resting.delete(socket);
+        for (const sockets of [silent, resting, chosen]) sockets.delete(socket);
+      });
+      // Node makes each new connection flow, a tick later than this.
+      socket.on('resume', () => {
+        if (resting.has(socket)) stopReading(socket);
       });
       if (resting.size > 0) rest(socket);
       else silent.add(socket);
     },
-    requested(socket) {
-      if (!silent.delete(socket)) return;
+    spoke(socket) {
+      // What came with a TLS handshake is read in any case.
+      if (resting.delete(socket)) socket.resume();
+      else if (!silent.delete(socket) && !chosen.delete(socket)) return;
       if (in_turn === 0)
         setImmediate(() => {
           in_turn = 0;

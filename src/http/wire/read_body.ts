@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { lingerAtEnd } from './linger.ts';
+import { stopReading } from './stop_reading.ts';
 
 /** Every legal request fits however its JSON is escaped: six bytes for one, and three texts of 64 KiB. */
 export const BODY_LIMIT_BYTES = 2 * 1024 * 1024;
@@ -143,7 +144,7 @@ function gatherWhile(
 /** A read asks for more in the next tick, and the connection goes on. */
 function pauseAfterRead({ socket }: IncomingMessage, isWanted: () => boolean = () => true): void {
   process.nextTick(() => {
-    if (isWanted()) socket.pause();
+    if (isWanted()) stopReading(socket);
   });
 }
 

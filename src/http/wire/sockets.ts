@@ -19,6 +19,9 @@ import type { Exchange } from './exchange.ts';
 import { createFirstRequests } from './first_requests.ts';
 import { endThenDrop, lingerAtEnd } from './linger.ts';
 import { invalid, problem } from './problem.ts';
+import { stopReading } from './stop_reading.ts';
+import { createUntimedMessages } from './untimed.ts';
+import { createWaitingRequests } from './waiting_requests.ts';
 
 /** Request line and headers together: many times what an honest client's cookies and tokens need. */
 const HEADER_LIMIT_BYTES = 16 * 1024;
@@ -82,31 +85,12 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   const over = new WeakSet<Duplex>();
   /** Their last answer was sent. What came behind it must not be done (RFC 9112, section 9.6). It never gets its turn. */
   const answered = new WeakSet<Duplex>();
-  /** Connections with requests behind the first, and how many of these there are. */
-  const pipelining = new Map<Duplex, Map<Exchange, unknown>>();
-  let waiting = 0;
-  const leavePipelining = (socket: Duplex): void => {
-    waiting -= Math.max(0, (pipelining.get(socket)?.size ?? 0) - 1);
-    pipelining.delete(socket);
-  };
-  const cutLongest = (): void => {
-    let longest: Duplex | null = null;
-    for (const [socket, { size }] of pipelining)
-      if (longest === null || size > pipelining.get(longest)!.size) longest = socket;
-    if (longest === null) return;
-    leavePipelining(longest);
-    longest.destroy();
-  };
-  /** The newest request of those whose time was over while nothing more was read of them. */
-  const forgiven = new Map<Duplex, Exchange | undefined>();
-  /** Nothing times what is not whole yet any more: Node says that its time is over once. */
-  const timeAgain = (socket: Duplex): void => {
-    const newest = forgiven.get(socket);
-    if (!forgiven.delete(socket)) return;
-    const isWhole = () => newest?.req.complete && newestOn.get(socket) !== newest;
-    setTimeout(() => isWhole() || socket.destroy(), server.requestTimeout).unref();
-  };
-  const newestOn = new WeakMap<Duplex, Exchange>();
+  const waiting = createWaitingRequests(PIPELINED_OF_ALL);
+  const untimed = createUntimedMessages({
+    timeout_ms: () => server.requestTimeout,
+    first: (socket) => openOn.get(socket)?.keys().next().value,
+    isTimed: ({ times_body }) => times_body,
+  });
   // Node silently drops headers beyond a count; their size is limited already.
   server.maxHeadersCount = 0;
   // A client may close its half of the connection behind its last request, and still reads the answers.
@@ -119,13 +103,12 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
     socket.on('error', ignore);
     // Node resumes at the end of each message, in the same read; and when answers have gone out.
     socket.on('resume', () => {
-      if (open.size > (over.has(socket) ? 0 : PIPELINED)) socket.pause();
+      if (open.size > (over.has(socket) ? 0 : PIPELINED)) stopReading(socket);
     });
     socket.once('end', () => probe(open));
     socket.once('close', () => {
       openOn.delete(socket);
-      leavePipelining(socket);
-      forgiven.delete(socket);
+      waiting.leave(socket);
       for (const exchange of open.keys()) answers.cut(exchange);
       // A probe that waits for its time would keep them.
       open.clear();
@@ -133,6 +116,7 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   });
   const endWith = (socket: Duplex, answer: Answer, reason: string) => {
     over.add(socket);
+    first_requests.spoke(socket);
     endLine(socket as Socket, newestOf(openOn.get(socket)), answer, reason, answers);
   };
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
@@ -141,7 +125,7 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
     // What is slow then is this service, which reads no more of it for now.
     const isPaused = (open?.size ?? 0) > PIPELINED;
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && (isPaused || isTimed(newestOf(open)))) {
-      if (isPaused) forgiven.set(socket, newestOn.get(socket));
+      if (isPaused) untimed.forgive(socket);
       return;
     }
     const answer = answerTo(error);
@@ -159,25 +143,22 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
       const open = openOn.get(socket);
       if (open === undefined) return null;
       const isFirst = open.size === 0;
-      first_requests.requested(socket);
+      first_requests.spoke(socket);
       const turn = Promise.withResolvers<void>();
       open.set(exchange, turn.resolve);
-      newestOn.set(socket, exchange);
-      if (!isFirst && !socket.destroyed) {
-        pipelining.set(socket, open);
-        waiting += 1;
-        if (waiting > PIPELINED_OF_ALL) cutLongest();
-      }
+      untimed.came(socket, exchange);
+      if (!isFirst) waiting.add(socket, open);
       if (isFirst && !answered.has(socket)) return null;
-      if (open.size > PIPELINED_CUT) socket.destroy();
-      else if (open.size > PIPELINED) socket.pause();
+      if (open.size > PIPELINED_CUT) {
+        waiting.leave(socket);
+        socket.destroy();
+      } else if (open.size > PIPELINED) stopReading(socket);
       return turn.promise;
     },
     ended: (exchange) => {
       const { socket } = exchange.req;
       const open = openOn.get(socket);
-      if (open?.delete(exchange) && pipelining.has(socket) && open.size > 0) waiting -= 1;
-      if (open !== undefined && open.size <= 1) pipelining.delete(socket);
+      if (open?.delete(exchange)) waiting.ended(socket, open);
       if (exchange.closes) answered.add(socket);
       if (answered.has(socket)) return;
       // Not after the connection has closed: nobody would read the answer.
@@ -185,7 +166,7 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
       next?.();
       if (open?.size === PIPELINED) {
         socket.resume();
-        timeAgain(socket);
+        untimed.readOn(socket);
       }
     },
   };
@@ -238,7 +219,7 @@ function endLine(
     endThenDrop(socket, rawAnswer(answer, request_id));
     return;
   }
-  socket.pause();
+  stopReading(socket);
   open.res.shouldKeepAlive = false;
   lingerAtEnd(socket);
   // Its headers may have been sent before, and a socket with a CONNECT has no timeout that would end it.
