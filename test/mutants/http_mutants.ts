@@ -69,7 +69,6 @@ export const httpMutants: readonly Mutant[] = [
     SOCKETS,
     ['requests that wait behind others are bounded for all', 'total > most', 'false'],
     ['the connection that has most of them goes', 'count > its_count', 'longest === null'],
-    ['what is read of a closed connection does not count', 'if (!left.has(socket)) set(', 'set('],
   ),
   ...inFile(
     'src/http/wire/untimed.ts',

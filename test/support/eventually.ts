@@ -35,8 +35,11 @@ export async function inTime<T>(promise: Promise<T>, what: string): Promise<T> {
   const waited = new Promise<typeof late>((resolve) => {
     timer = setTimeout(resolve, PATIENCE_MS, late);
   });
-  const outcome = await Promise.race([promise, waited]);
-  clearTimeout(timer);
-  if (outcome === late) throw new Error(`it never came: ${what}`);
-  return outcome as T;
+  try {
+    const outcome = await Promise.race([promise, waited]);
+    if (outcome === late) throw new Error(`it never came: ${what}`);
+    return outcome as T;
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -9,20 +9,18 @@ export type WaitingRequests = {
   add(socket: Duplex, open: ReadonlyMap<unknown, unknown>): void;
   /** One of its requests has ended: it is in `open` no longer. */
   ended(socket: Duplex, open: ReadonlyMap<unknown, unknown>): void;
-  /** Those of this connection do not count any more, nor do later ones. */
+  /** It is closed, or about to be: those of this connection do not count any more. */
   leave(socket: Duplex): void;
 };
 
 export function createWaitingRequests(most: number): WaitingRequests {
   /** The requests of each connection on which some wait, and how many of them count. */
   const counted = new Map<Duplex, number>();
-  const left = new WeakSet<Duplex>();
   let total = 0;
 
   function leave(socket: Duplex): void {
     total -= counted.get(socket) ?? 0;
     counted.delete(socket);
-    left.add(socket);
   }
 
   function cutLongest(): void {
@@ -44,12 +42,12 @@ export function createWaitingRequests(most: number): WaitingRequests {
   return {
     add(socket, open) {
       // Node goes on with what it has read of a connection that is closed.
-      if (left.has(socket) || socket.destroyed) return;
+      if (socket.destroyed) return;
       set(socket, open.size - 1);
       if (total > most) cutLongest();
     },
     ended(socket, open) {
-      if (!left.has(socket)) set(socket, Math.max(0, open.size - 1));
+      if (!socket.destroyed) set(socket, Math.max(0, open.size - 1));
     },
     leave,
   };
