@@ -52,7 +52,9 @@ begin
   select array_agg(j.id) into jobs from graphile_worker._private_jobs j
   where j.id = any (jobs) and j.locked_at is null
     and coalesce((select s.status not in ('pending', 'running') from submissions s where s.id = (j.payload ->> 'id')::uuid), true);
-  perform graphile_worker.complete_jobs(lock_jobs(jobs)) where jobs is not null;
+  -- One that is being fetched is left: it does not count, or a caller would ask for it again and again.
+  jobs := lock_jobs(jobs);
+  perform graphile_worker.complete_jobs(jobs) where cardinality(jobs) > 0;
   -- A notification has room for some 200 ids.
   perform pg_notify('runledger_done', array_to_string(old[n:n + 199], ',')) from generate_series(1, cardinality(old), 200) n;
   return greatest(cardinality(old), cardinality(jobs), 0);

@@ -113,7 +113,7 @@ function noteFailures() {
       last = error;
     }) satisfies CallOptions['onRetry'],
     last: () => last,
-    inWords: () => (last === null ? '' : `; its last answer: ${callText(last)}`),
+    inWords: () => (last === null ? '' : `; the last try: ${callText(last)}`),
   };
 }
 

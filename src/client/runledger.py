@@ -951,8 +951,8 @@ def _until(deadline: Optional[_Deadline], lines: Iterable[bytes]) -> Iterator[by
 
 class _AnsweredEarly(http.client.HTTPConnection):
     """
-    The service may answer, and close the connection, before it has read a large body. Then its answer is read. An error before
-    there is a connection, and before its certificate was verified, is marked.
+    The service may answer, and close the connection, before it has read a large body. Then its answer is read. An error that
+    comes before there is a connection with a verified certificate is marked.
     """
 
     def connect(self) -> None:

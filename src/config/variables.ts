@@ -201,7 +201,7 @@ const queue = {
   pending_max_age_ms: row('RUNLEDGER_PENDING_MAX_AGE', duration(SECOND, 365 * DAY), {
     default: '24h',
     unit: 'time',
-    reason: 'a submission that no worker has started by then ends in error',
+    reason: 'a submission that is still pending at this age ends in error',
   }),
   shutdown_grace_ms: row('RUNLEDGER_SHUTDOWN_GRACE', duration(0, 10 * MINUTE), {
     default: '5s',

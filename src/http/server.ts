@@ -396,7 +396,7 @@ async function stop(
   await open_requests.idle();
   clearTimeout(giveUp);
   await web.waiters.close();
-  // Those that came in the meantime.
+  // Requests that came in the meantime are answered, too.
   await open_requests.idle();
   clearTimeout(cut);
   connections.destroy();

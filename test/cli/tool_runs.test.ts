@@ -85,7 +85,7 @@ t.test('an answer that came in time says more than that the time is over', async
   asked.then(() => end.abort());
   const runs = toolRuns(client, () => end.signal);
   const error = await runs.run(PROGRAM, signal).catch((thrown) => thrown);
-  t.match(error.message, /does not run twice; its last answer: The rate of this key is spent/);
+  t.match(error.message, /does not run twice; the last try: The rate of this key is spent/);
 });
 
 t.test('a call that the model ended is the same submission, too', async (t) => {

@@ -96,6 +96,22 @@ t.test('who was let in and speaks does not make the others that were let in rest
   t.equal(resting(), before + let_in.length - 64, 'but those that have said nothing in their turn');
 });
 
+t.test('a burst behind another one does not let in more at a time', async (t) => {
+  const { spoke, lines, connect, resting, nextTurn } = scene(40, 20);
+  for (const line of lines.slice(0, 8)) spoke(line);
+  while (resting() > 0) await nextTurn();
+  // The last ones have their turn, and none rests.
+  const more = Array.from({ length: 60 }, connect);
+  for (const line of more.slice(0, 8)) spoke(line);
+  const left = () => more.filter((line) => line.isPaused()).length;
+  t.equal(left(), 52);
+  while (left() > 0) {
+    const before = left();
+    await nextTurn();
+    t.ok(before - left() <= 4, `${before - left()} in a turn`);
+  }
+});
+
 t.test('one that spoke although it rests is not held back', async (t) => {
   const { spoke, lines, resting, nextTurn } = scene(100, 20);
   for (const line of lines.slice(0, 8)) spoke(line);

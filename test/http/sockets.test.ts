@@ -253,37 +253,36 @@ t.test('requests that wait behind others are bounded for all connections togethe
   t.equal(await connections(), full - 1, 'those of closed connections do not count');
 });
 
-t.test('a head that this service has not read to its end is not too slow', async (t) => {
+/** Requests of these paths, of which the first waits until the time of what is behind them is over, and then is let go. */
+async function untilForgiven(t: Test, paths: readonly string[], behind: string) {
   const gate = Promise.withResolvers<void>();
-  const handle = async ({ path }: Exchange) => {
+  const handle = async ({ path, req }: Exchange) => {
     if (path === '/0') await gate.promise;
-    return { status: 200, body: { path } };
+    const chunks = await Array.fromAsync(req).catch(() => null);
+    return chunks === null ? null : { status: 200, body: { path } };
   };
   const TIMEOUT_MS = 4_000;
   const client = (await served(t, handle, { request_timeout_ms: TIMEOUT_MS })).line();
-  const paths = Array.from({ length: 19 }, (_, n) => `/${n}`);
-  const bytes = paths.map((path) => get(path)).join('');
-  client.send(bytes.slice(0, -10));
+  client.send(paths.map((path) => get(path)).join('') + behind);
   // Node looks once a second.
   await wait(TIMEOUT_MS + 2_000);
-  client.send(bytes.slice(-10));
-  gate.resolve();
-  t.same(pathsIn(await client.until(/"\/18"/)), paths);
+  return { client, letGo: gate.resolve };
+}
+
+const numbered = (count: number) => Array.from({ length: count }, (_, n) => `/${n}`);
+
+t.test('a head that this service has not read to its end is not too slow', async (t) => {
+  const last = get('/last');
+  const { client, letGo } = await untilForgiven(t, numbered(18), last.slice(0, -10));
+  client.send(last.slice(-10));
+  letGo();
+  t.same(pathsIn(await client.until(/"\/last"/)), [...numbered(18), '/last']);
 });
 
 t.test('a head that stays half has a time from when it is read on', async (t) => {
-  const gate = Promise.withResolvers<void>();
-  const handle = async ({ path }: Exchange) => {
-    if (path === '/0') await gate.promise;
-    return { status: 200, body: { path } };
-  };
-  const TIMEOUT_MS = 4_000;
-  const client = (await served(t, handle, { request_timeout_ms: TIMEOUT_MS })).line();
-  const paths = Array.from({ length: 18 }, (_, n) => `/${n}`);
-  client.send(`${paths.map((path) => get(path)).join('')}GET /half HTTP/1.1\r\n`);
-  await wait(TIMEOUT_MS + 2_000);
-  gate.resolve();
-  t.same(pathsIn(await client.ended()), paths);
+  const { client, letGo } = await untilForgiven(t, numbered(18), 'GET /half HTTP/1.1\r\n');
+  letGo();
+  t.same(pathsIn(await client.ended()), numbered(18));
 });
 
 t.test('a body behind many requests is not read before its turn', async (t) => {
@@ -300,34 +299,19 @@ t.test('a body behind many requests is not read before its turn', async (t) => {
 });
 
 t.test('a body that stays half has a time from when it is read', async (t) => {
-  for (const rest of [null, 'bcde']) {
-    const gate = Promise.withResolvers<void>();
-    const handle = async ({ path, req }: Exchange) => {
-      if (path === '/0') await gate.promise;
-      if (path === '/body') {
-        const chunks = await Array.fromAsync(req).catch(() => null);
-        if (chunks === null) return null;
-      }
-      return { status: 200, body: { path } };
-    };
-    const TIMEOUT_MS = 4_000;
-    const client = (await served(t, handle, { request_timeout_ms: TIMEOUT_MS })).line();
-    const paths = Array.from({ length: 17 }, (_, n) => `/${n}`);
-    const post = 'POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\na';
-    client.send(paths.map((path) => get(path)).join('') + post);
-    await wait(TIMEOUT_MS + 2_000);
-    gate.resolve();
-    if (rest === null) {
-      t.same(pathsIn(await client.ended()), paths);
-    } else {
-      await client.until(/"\/16"/);
-      client.send(rest);
-      await client.until(/"\/body"/);
-      client.send(get('/after'));
-      await client.until(/"\/after"/);
-      client.socket.destroy();
-    }
-  }
+  const half = 'POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\na';
+  const cut = await untilForgiven(t, numbered(17), half);
+  cut.letGo();
+  t.same(pathsIn(await cut.client.ended()), numbered(17));
+
+  const { client, letGo } = await untilForgiven(t, numbered(17), half);
+  letGo();
+  await client.until(/"\/16"/);
+  client.send('bcde');
+  await client.until(/"\/body"/);
+  client.send(get('/after'));
+  t.same(pathsIn(await client.until(/"\/after"/)), [...numbered(17), '/body', '/after']);
+  client.socket.destroy();
 });
 
 t.test('what is answered before its turn is not done', async (t) => {

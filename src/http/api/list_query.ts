@@ -64,8 +64,10 @@ const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
 /** In UTC, to the microsecond, as the database keeps times. Null: it is none, or none that the database knows. */
 function parseTime(text: string): string | null {
-  const fraction = TIME.exec(text)?.[1] ?? '';
-  const at_ms = TIME.test(text) ? Date.parse(text.replace(fraction, '')) : Number.NaN;
+  const found = TIME.exec(text);
+  if (found === null) return null;
+  const [, fraction = ''] = found;
+  const at_ms = Date.parse(text.replace(fraction, ''));
   if (!(at_ms >= FIRST_MS && at_ms <= LAST_MS)) return null;
   const micros = fraction.slice(1, 7).padEnd(6, '0');
   return `${new Date(at_ms).toISOString().slice(0, 19)}.${micros}Z`;

@@ -3,9 +3,10 @@
  * without being read and without spending in the database.
  *
  * What must stay true: this never rejects a request that the database would accept. The database reports whole seconds,
- * rounded up, so the last second is not trusted; and a change of limits or keys clears everything here (the database
- * notifies of it, perhaps before an answer that it gave earlier is here). Nothing notifies of the end of a secret that was rotated away: so once in a while the database is asked
- * whether there still is such a key. No request waits for that, unless nothing was heard of the key for long.
+ * rounded up, so the last second is not trusted. A change of limits or keys clears everything here. The database notifies of
+ * it, and an answer that it gave before may come later: so no answer to a request that began before the change is remembered.
+ * Nothing notifies of the end of a secret that was rotated away: so once in a while the database is asked whether there still
+ * is such a key. No request waits for that, unless nothing was heard of the key for long.
  */
 import type { Caller } from '../../store/caller.ts';
 import type { Results } from '../../store/results.ts';

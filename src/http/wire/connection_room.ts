@@ -11,6 +11,7 @@ import type { Duplex } from 'node:stream';
 import type { Log } from '../../log.ts';
 import type { Metrics } from '../../metrics.ts';
 import type { Exchange } from './exchange.ts';
+import { peerAddress } from './peer_address.ts';
 
 /** Beyond this part of the room, strangers make way. */
 const CROWDED = 3 / 4;
@@ -118,7 +119,7 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
   });
   server.on('connection', (socket: Socket) => {
     const stranger: Stranger = { socket, since_ms: now_ms(), open: new Set(), key: null };
-    const name = addressOf(socket);
+    const name = peerAddress(socket);
     count += 1;
     strangers.add(stranger);
     of_sockets.set(socket, stranger);
@@ -133,7 +134,7 @@ export function watchConnectionRoom(server: Server, options: RoomOptions): Conne
   });
   // Node gives the requests this socket, and not the one above.
   server.on('secureConnection', (socket: Socket) => {
-    const stranger = unsecured.get(addressOf(socket));
+    const stranger = unsecured.get(peerAddress(socket));
     if (stranger !== undefined) of_sockets.set(socket, stranger);
   });
   return {
@@ -164,8 +165,6 @@ function foundKey({ open }: Stranger): string | null {
   const found = [...open].find(({ has_known_key }) => has_known_key);
   return found === undefined ? null : Buffer.from(found.presented!).toString('latin1');
 }
-
-const addressOf = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`;
 
 /** Logs the first at once, and those that follow together. */
 function createNotes(log: Log): () => void {

@@ -37,10 +37,13 @@ export function createFirstRequests(now: () => number = () => performance.now())
   let in_turn = 0;
   let at_once = FEWEST;
   let turned_ms = 0;
+  let has_next_turn = false;
 
   function rest(socket: Duplex): void {
     silent.delete(socket);
-    if (resting.size === 0) {
+    // Also when none rests any more, there may be one for those whose turn it was.
+    if (!has_next_turn) {
+      has_next_turn = true;
       turned_ms = now();
       setImmediate(nextTurn);
     }
@@ -62,7 +65,8 @@ export function createFirstRequests(now: () => number = () => performance.now())
       socket.resume();
     }
     if (resting.size === 0) rested = 0;
-    if (resting.size + chosen.size > 0) setImmediate(nextTurn);
+    has_next_turn = resting.size + chosen.size > 0;
+    if (has_next_turn) setImmediate(nextTurn);
   }
 
   return {

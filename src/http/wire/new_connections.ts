@@ -6,6 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Server, Socket } from 'node:net';
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
+import { peerAddress } from './peer_address.ts';
 
 /** Node accepts what has arrived once in each turn of its loop. */
 const QUIET_TURNS = 5;
@@ -29,7 +30,7 @@ export function watchNewConnections(server: Server): NewConnections {
   let came = 0;
   server.on('connection', (socket: Socket) => {
     came += 1;
-    const name = addressOf(socket);
+    const name = peerAddress(socket);
     open.add(socket);
     silent.add(name);
     socket.once('close', () => {
@@ -39,7 +40,7 @@ export function watchNewConnections(server: Server): NewConnections {
   });
   for (const request of ['request', 'checkContinue', 'checkExpectation', 'connect'])
     server.prependListener(request, ({ socket }: IncomingMessage) => {
-      silent.delete(addressOf(socket));
+      silent.delete(peerAddress(socket));
     });
   return {
     async accepted() {
@@ -61,5 +62,3 @@ export function watchNewConnections(server: Server): NewConnections {
     },
   };
 }
-
-const addressOf = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`;
