@@ -56,8 +56,12 @@ t.test('web replaces connections that do not answer', async (t) => {
       t.ok(ms < WITHIN_MS, `${what}: again after ${ms} ms`);
     }),
   );
-  const all = await Promise.all(Array.from({ length: 30 }, list));
-  t.same(new Set(all.map(({ status }) => status)), new Set([200]), 'on every connection');
+  const onEach = async () =>
+    new Set((await Promise.all(Array.from({ length: 30 }, list))).map(({ status }) => status));
+  let seen = await onEach();
+  for (; seen.has(503) && performance.now() - began < WITHIN_MS; seen = await onEach())
+    await wait(200);
+  t.same(seen, new Set([200]), 'on every connection');
 });
 
 t.test(
@@ -93,14 +97,18 @@ t.test(
     await Promise.all(Array.from({ length: 10 }, list));
     const held = call(web.origin, { path: '/api/submit?wait=true', key, body: HELLO });
     while ((await list()).json.submissions.length < 2) await wait(50);
+    // Each connection answers in order. So web knows that it is stored, too.
+    await Promise.all(Array.from({ length: 30 }, submit));
     // Its name ends there: that of the heartbeats is longer.
     proxy.lose('runledger web\0');
     const began = performance.now();
     t.equal((await submit()).status, 503);
-    for (const ask of [submit, list])
-      while ((await ask()).status === 503 && performance.now() - began < WITHIN_MS) await wait(200);
-    t.equal((await submit()).status, 202);
-    t.equal((await list()).status, 200);
+    const statuses = async () => [(await submit()).status, (await list()).status];
+    // Each connection that is lost may cost one request.
+    let seen = await statuses();
+    for (; seen.includes(503) && performance.now() - began < WITHIN_MS; seen = await statuses())
+      await wait(200);
+    t.same(seen, [202, 200]);
     t.ok(performance.now() - began < WITHIN_MS);
     t.equal((await held).status, 408);
   },
