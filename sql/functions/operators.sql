@@ -1,7 +1,8 @@
 -- Operators of the console: their keys, their sessions, and what they do there.
 --
 -- What must stay true: nothing of the console can be read or changed without the digest of a session that the database knows, so
--- the login of a web process alone is not enough. Each function of console.sql and console_commands.sql begins with operator_of().
+-- the login of a web process alone is not enough. Each function of console.sql begins with operator_of(), and each of
+-- console_commands.sql with acting_operator().
 --
 -- An operator's stream has what happened to the key, and what was done with it: sign-ins, and whose code was seen. Its events name
 -- the operator as `console:NAME`, which no user@host is.

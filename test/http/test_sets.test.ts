@@ -413,7 +413,9 @@ t.test('a stranger gets no longer for an archive than for any request', async (t
   for (const [what, [start, expected]] of Object.entries(starts)) {
     const line = wire(port);
     line.send(start);
-    const drip = setInterval(() => line.send('x'), 100);
+    // Right in each of them: a mistake could be answered first, with a 400.
+    const piece = start.includes('chunked') ? '1\r\nx\r\n' : 'x';
+    const drip = setInterval(() => line.send(piece), 100);
     t.match(await line.ended(), expected, what);
     // It reads an answer, and goes on sending.
     await eventually(() => line.socket.destroyed);

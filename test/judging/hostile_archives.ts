@@ -56,7 +56,7 @@ export const HOSTILE_ARCHIVES: HostileArchive[] = [
   ],
   ['a name that is too long', named(`${'x'.repeat(256)}.in`), /a name is longer than 255 bytes/],
   ['a path that is too long', named(`${'x'.repeat(100)}/`.repeat(6)), /longer than 512 bytes/],
-  ['a path that is too deep', named(`${'d/'.repeat(20)}2.in`), /deeper than 16 folders/],
+  ['a path that is too deep', named(`${'d/'.repeat(20)}2.in`), /more than 16 names/],
   ['a name twice', [...named('2.in'), { name: '2.in' }], /^2\.in: two entries have this name/],
   [
     'two names that differ by case',

@@ -31,7 +31,7 @@ export function checkPath(path: string, bounds: PackageBounds): void {
     throw wrong(`its path is longer than ${bounds.path_bytes} bytes`);
   }
   const names = path.split('/');
-  if (names.length > bounds.depth) throw wrong(`it lies deeper than ${bounds.depth} folders`);
+  if (names.length > bounds.depth) throw wrong(`its path has more than ${bounds.depth} names`);
   for (const name of names) {
     if (name === '') throw wrong('its path has an empty name');
     if (name === '.' || name === '..') throw wrong(`its path has a ${name}`);
