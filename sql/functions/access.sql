@@ -94,7 +94,7 @@ end
 $$;
 
 -- Gives a key one more secret. The one before it ends after the grace period, and any older one now. seen_version: of the newest
--- event that the operator saw. Without it, a command that is given twice ends at once the secret that the customer uses.
+-- event that the operator saw. Without it, what is sent twice ends at once the secret that the customer uses.
 create or replace function runledger.rotate_key(
   key uuid, digest bytea, grace interval, operator text default null, request_id text default null, seen_version integer default null
 ) returns timestamptz
@@ -113,7 +113,7 @@ begin
   select l.at, (l.facts ->> 'others_expire_at')::timestamptz as before_ends into rotated
   from log l where l.stream = key and l.type = 'key.rotated' and l.version > seen_version order by l.version desc limit 1;
   if found then
-    raise exception 'key % has had a new secret since % UTC, after this form was shown. %', key, utc_text(rotated.at),
+    raise exception 'key % has had a new secret since % UTC, after it was looked at. %', key, utc_text(rotated.at),
       case when rotated.before_ends > clock() then format('The one before works until %s UTC, and another rotation would end it '
         'at once: if nobody has the new one, make another key for the account.', utc_text(rotated.before_ends))
       else 'If nobody has it, rotate the key from the page of its account.' end using errcode = 'RL409';

@@ -4,14 +4,26 @@ create or replace function runledger.generation() returns smallint
 language sql stable
 as $$ select max(generation) from runledger.generations $$;
 
--- Called by migrate: a cluster that this log has not run on before gets the next generation.
+-- Called by migrate and restore: a cluster that this log has not run on before gets the next generation. So does one that has gone
+-- back to an older copy of itself, as a machine does from a snapshot, before the log was restored into it: new events would come
+-- between the old ones. It has not given the numbers of transactions that the log has, and its identifier does not show that.
 create or replace function runledger.ensure_generation() returns void
 language plpgsql set search_path = runledger, pg_temp
 as $$
 declare
   cluster bigint := (select system_identifier from pg_control_system());
+  newest record;
 begin
-  if cluster is distinct from (select system_identifier from generations order by generation desc limit 1) then
+  select g.generation, g.system_identifier into newest from generations g order by g.generation desc limit 1;
+  -- Each of these compares with the snapshot that it reads in. A later one sees what has just been written.
+  if cluster is distinct from newest.system_identifier
+    or exists (
+      select from events e
+      where e.generation = newest.generation and e.xid >= pg_snapshot_xmax(pg_current_snapshot())
+        and e.xid is distinct from pg_current_xact_id_if_assigned())
+    or (
+      select c.generation = newest.generation and c.to_xid > pg_snapshot_xmax(pg_current_snapshot())
+      from checkpoints c order by c.number desc limit 1) then
     insert into generations
     select coalesce(max(generation), 0) + 1, cluster, clock() from generations;
   end if;

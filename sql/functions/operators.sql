@@ -141,7 +141,8 @@ begin
 end
 $$;
 
--- Records that an operator saw what a user sent or a program printed; not again while it is among the operator's last events. It
+-- Records that an operator saw what a user sent or a program printed. Not again while it is among the operator's last events and
+-- nothing has happened since, neither to the submission nor a sign-in: who looks at each part of one result leaves one event. It
 -- locks the operator's row and nothing of the submission, so no submission waits for it.
 create or replace function runledger.record_view(session bytea, submission uuid, request_id text) returns void
 language plpgsql set search_path = runledger, pg_temp
@@ -150,8 +151,11 @@ declare
   seen_by record := acting_operator(session);
 begin
   if not exists (
-    select from (select e.type, e.facts from events e where e.stream = seen_by.id order by e.version desc limit 20) last
+    select from (select e.version, e.type, e.facts, e.at from events e where e.stream = seen_by.id order by e.version desc limit 20) last
     where last.type = 'operator.viewed' and last.facts ->> 'submission_id' = submission::text
+      and last.at > (select max(s.at) from events s where s.stream = submission)
+      and not exists (
+        select from events i where i.stream = seen_by.id and i.version > last.version and i.type = 'operator.signed_in')
   ) then
     perform append_to_operator(seen_by.id, 'operator.viewed', jsonb_build_object(
       'submission_id', submission, 'operator', console_name(seen_by.name), 'request_id', record_view.request_id));

@@ -215,13 +215,15 @@ as $$
   where i.inhparent = 'runledger.events'::regclass and c.relname ~ '^events_\d{4}_\d{2}$' order by 1
 $$;
 
--- The first bytes of an id are its time.
+-- The first bytes of an id are its time. A month without events has no gap in the tree, and is detached all the same.
 create or replace function runledger.is_of_detached_month(id uuid) returns boolean
 language sql stable set search_path = runledger, pg_temp
 as $$
-  select exists (select from log_gaps g where g.partition = 'events_' || to_char(
-    to_timestamp(('x' || substr(replace(is_of_detached_month.id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) at time zone 'UTC',
-    'YYYY_MM'))
+  select exists (
+    select from events e
+    where e.stream = retention_stream() and e.type = 'log.detached' and e.facts ->> 'partition' = 'events_' || to_char(
+      to_timestamp(('x' || substr(replace(is_of_detached_month.id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) at time zone 'UTC',
+      'YYYY_MM'))
 $$;
 
 -- Refuses what the caller says of a month's events before a place in the feed, if it is not so: web makes it up from what it

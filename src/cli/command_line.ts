@@ -5,6 +5,7 @@ import { isAnswer } from '../db_errors.ts';
 import { printable, printableText } from '../domain/printable.ts';
 import { faultLine, faultOf } from '../fault.ts';
 import { keepIgnoringHangups } from '../processes/stop_request.ts';
+import { DamagedTree } from '../proof/tiles.ts';
 import { CannotSeal } from '../store/cannot_seal.ts';
 import { versionOf } from '../version.ts';
 import { type Command, CommandFailed, UsageError } from './command.ts';
@@ -141,7 +142,8 @@ function problemOf(error: unknown): string {
   if (!(error instanceof Error)) return printable(String(error));
   const { code, message } = error as { code?: unknown } & Error;
   const ours = typeof code === 'string' && code.startsWith('RL');
-  if (error instanceof CannotSeal || ours) return printable(message);
+  if (error instanceof CannotSeal || error instanceof DamagedTree || ours)
+    return printable(message);
   const remedy = databaseRemedy(error);
   const and_so = remedy === null ? '' : `: ${remedy}`;
   if (isAnswer(error)) return printable(`PostgreSQL answered: ${message}${and_so}`);

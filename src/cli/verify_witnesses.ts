@@ -17,6 +17,7 @@ import { BadNote, cosignedAt, parseNote, signatureBy } from '../proof/note.ts';
 import { judgeCheckpoint, NONE, type Policy } from '../proof/policy.ts';
 import { DamagedTree } from '../proof/tiles.ts';
 import { lastCosigned, noteOfSize, readStoredTiles } from '../store/stored_tree.ts';
+import { VerifyEnded } from '../store/verify.ts';
 import { readNow } from '../store/verify_session.ts';
 import { askWitness, NoAnswer } from '../witness/ask_witness.ts';
 
@@ -39,6 +40,7 @@ const MOST_ASKS = 6;
 /**
  * `newest`: the newest checkpoint of the log, as it was verified; `earlier`: those of names that it had before. Who has the log's
  * key could go back to an early one of these, and go on under the later name, of which a witness has seen nothing else.
+ * Throws VerifyEnded, with what was found, if the database cannot be read any more.
  */
 export async function askWitnesses(
   db: Db,
@@ -50,12 +52,16 @@ export async function askWitnesses(
   const unanswered: string[] = [];
   const given = newest ? [newest, ...earlier] : [];
   const verified = given.map(({ note }) => signedOf(note)).filter((each) => each !== null);
+  let ended: unknown;
   const askOne = async (witness: Witness, url: string, of: Signed) => {
     try {
       const problem = await ask(db, policy!, witness, url, of);
       if (problem !== null) problems.push(problem);
     } catch (error) {
-      if (!(error instanceof NoAnswer)) throw error;
+      if (!(error instanceof NoAnswer)) {
+        ended ??= error;
+        return;
+      }
       const about = verified.length > 1 ? `, asked about ${of.origin}` : '';
       unanswered.push(`witness ${witness.name} (${url})${about}: ${error.message}`);
     }
@@ -65,6 +71,7 @@ export async function askWitnesses(
       if (witness.url) for (const each of verified) await askOne(witness, witness.url, each);
     }),
   );
+  if (ended !== undefined) throw VerifyEnded.by(ended as Error, problems);
   return { problems, unanswered };
 }
 

@@ -37,6 +37,8 @@ export type Policy = {
 type Group = { readonly name: string; readonly least: number; readonly members: readonly string[] };
 
 export const NONE = 'none';
+/** The group of all witnesses, in a policy that is made here. */
+const ALL = 'witnesses';
 
 export class BadPolicy extends Error {}
 
@@ -149,21 +151,28 @@ function keyOf(text: string, type: number, others: Set<string>): VerifierKey {
 }
 
 /**
- * Believes these keys of one log. Of the witnesses, all must cosign. A policy cannot name a public key twice, so a key that
+ * Believes these keys of one log. Of the witnesses, all must cosign; one whose name is taken gets a number. A policy cannot name a public key twice, so a key that
  * had another name before is there under its first name in `keys` alone.
  */
 export function policyFor(
   keys: readonly VerifierKey[],
-  witnesses: readonly PolicyWitness[],
+  given: readonly Omit<PolicyWitness, 'name'>[],
 ): Policy {
+  const taken = new Set<string>([NONE, ALL]);
+  const witnesses = given.map((each) => {
+    let name = each.key.name;
+    for (let n = 2; taken.has(name); n++) name = `${each.key.name}-${n}`;
+    taken.add(name);
+    return { ...each, name };
+  });
   const members = witnesses.map(({ name }) => name);
   return {
     logs: keys
       .filter((key, n) => n === keys.findIndex((each) => each.public_key.equals(key.public_key)))
       .map((key) => ({ key, url: null })),
     witnesses,
-    groups: members.length > 1 ? [{ name: 'witnesses', least: members.length, members }] : [],
-    quorum: members.length > 1 ? 'witnesses' : (members[0] ?? NONE),
+    groups: members.length > 1 ? [{ name: ALL, least: members.length, members }] : [],
+    quorum: members.length > 1 ? ALL : (members[0] ?? NONE),
   };
 }
 

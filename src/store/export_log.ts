@@ -2,7 +2,7 @@
  * Writes the log as one file (src/proof/export_file.ts), from one snapshot: what an auditor checks without a database. Nothing
  * is checked here; a damaged log gives a file in which verify finds the damage.
  */
-import { open } from 'node:fs/promises';
+import { open, rm } from 'node:fs/promises';
 import type { Db } from '../db.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { ExportWriter, gapBody } from '../proof/export_file.ts';
@@ -35,6 +35,7 @@ export async function exportLog(
   first: readonly VerifierKey[] = [],
 ): Promise<Exported> {
   const file = await open(path, 'wx', 0o600);
+  let whole = false;
   try {
     const writer = new ExportWriter(async (bytes) => {
       await file.appendFile(bytes);
@@ -46,9 +47,12 @@ export async function exportLog(
       return new LogExport(tx as unknown as Db, writer, first).write();
     })) as number;
     const sha256 = await writer.end();
+    whole = true;
     return { entries, bytes: writer.bytes, sha256 };
   } finally {
     await file.close();
+    // Half of one proves nothing, and is in the way of the next.
+    if (!whole) await rm(path);
   }
 }
 

@@ -31,22 +31,36 @@ export async function createKey(
   return row!.id;
 }
 
-/** Until when a secret works that is not the newest one; null: there is none. */
-export async function graceEnds(db: Db, id: string): Promise<Date | null> {
-  const [row] = await db<{ ends: Date }[]>`
-    select expires_at as ends from runledger.key_secrets
-    where key_id = ${id} and expires_at > runledger.clock() order by expires_at desc limit 1`;
-  return row?.ends ?? null;
+export type Grace = {
+  /** Until when a secret works that is not the newest one; null: there is none. */
+  readonly ends: Date | null;
+  /** Of the newest event of the key; null: there is no such key. */
+  readonly version: number | null;
+};
+
+export async function graceOf(db: Db, id: string): Promise<Grace> {
+  const [row] = await db<Grace[]>`
+    select (select max(version)::integer from runledger.events where stream = ${id}) as version, (
+      select expires_at from runledger.key_secrets
+      where key_id = ${id} and expires_at > runledger.clock() order by expires_at desc limit 1) as ends`;
+  return row!;
 }
 
+type Rotation = {
+  readonly id: string;
+  readonly secret_digest: Uint8Array;
+  readonly grace_ms: number;
+  readonly operator?: string;
+  /** RL409 if the key has had another secret since then. */
+  readonly seen_version?: number | null;
+};
+
 /** Returns the time at which the secret before ends. */
-export async function rotateKey(
-  db: Db,
-  key: { id: string; secret_digest: Uint8Array; grace_ms: number; operator?: string },
-): Promise<Date> {
+export async function rotateKey(db: Db, key: Rotation): Promise<Date> {
   const [row] = await db<{ ends: Date }[]>`
     select runledger.rotate_key(${key.id}, ${key.secret_digest},
-      make_interval(secs => ${key.grace_ms / 1000}::double precision), ${key.operator ?? null}) as ends`;
+      make_interval(secs => ${key.grace_ms / 1000}::double precision), ${key.operator ?? null},
+      seen_version => ${key.seen_version ?? null}) as ends`;
   return row!.ends;
 }
 

@@ -65,7 +65,14 @@ export async function rebuild(db: Db, say: (line: string) => void = () => {}): P
   try {
     const [lock] = await alone<{ free: boolean }[]>`select pg_try_advisory_lock(${LOCK}) as free`;
     if (!lock!.free) throw new Fault('another rebuild is running', 'wait until it has ended');
-    return await rebuildAlone(alone, say);
+    try {
+      return await rebuildAlone(alone, say);
+    } catch (error) {
+      await dropTables(alone).catch(() =>
+        say(`the schemas ${NEW} and ${OLD} are left, and take room: the next rebuild drops them`),
+      );
+      throw error;
+    }
   } finally {
     // A connection that was lost is not ours any more.
     await alone`select pg_advisory_unlock(${LOCK})`.then(
@@ -96,7 +103,7 @@ async function rebuildAlone(
   }
   const { late, locked_ms, ...waited } = await swapWithRetries(db, seen, say);
   caught_up += waited.caught_up;
-  await db.unsafe(`drop schema ${NEW} cascade; drop schema ${OLD} cascade`).simple();
+  await dropTables(db);
   await db`begin`;
   try {
     await db`select runledger.lock_test_sets()`;
@@ -135,10 +142,17 @@ const partitionsOf = (db: postgres.ReservedSql): Promise<Partition[]> =>
     where p.relnamespace = 'runledger'::regnamespace and p.relname in ${db(EXCHANGED)}
     order by is_default, c.relname`;
 
+async function dropTables(db: postgres.ReservedSql): Promise<void> {
+  await db
+    .unsafe(`drop schema if exists ${NEW} cascade; drop schema if exists ${OLD} cascade`)
+    .simple();
+}
+
 async function makeTables(db: postgres.ReservedSql): Promise<void> {
+  await dropTables(db);
   const parts = await partitionsOf(db);
   const statements = [
-    `drop schema if exists ${NEW} cascade; drop schema if exists ${OLD} cascade; create schema ${NEW}; create schema ${OLD}`,
+    `create schema ${NEW}; create schema ${OLD}`,
     ...EXCHANGED.map(
       (table) =>
         `create table ${NEW}.${table} (like runledger.${table} including all) partition by range (id)`,

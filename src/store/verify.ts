@@ -109,6 +109,10 @@ export class VerifyEnded extends Error {
     this.name = 'VerifyEnded';
     this.problems = problems;
   }
+
+  static by(cause: Error, problems: readonly string[]): VerifyEnded {
+    return new VerifyEnded(whyEnded(cause), problems, { cause });
+  }
 }
 
 export async function verify(db: Db, options: VerifyOptions = {}): Promise<Verification> {
@@ -117,7 +121,7 @@ export async function verify(db: Db, options: VerifyOptions = {}): Promise<Verif
   try {
     return await Promise.race([verifyNow(db, options, problems, gone.reject), gone.promise]);
   } catch (error) {
-    throw new VerifyEnded(whyEnded(error as Error), problems.lines(), { cause: error });
+    throw VerifyEnded.by(error as Error, problems.lines());
   }
 }
 

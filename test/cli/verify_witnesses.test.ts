@@ -25,6 +25,12 @@ async function aLog(t: Test) {
   return {
     db: w.db,
     superuser: w.connect(w.database.superuser_url, 1),
+    /** Connections that the database ended. */
+    async ended() {
+      const db = w.connect(w.database.superuser_url, 1);
+      await db.end();
+      return db;
+    },
     /** What verify says after events under a later name. */
     async renamed() {
       await w.tier('renamed', 1, 1);
@@ -77,6 +83,12 @@ t.test('a witness shows that a log was rolled back, also where it has grown agai
   );
   t.match(await askWitnesses(copy.db, asked, first), says(of_that_size), 'of another log');
   t.same(await askWitnesses(log.db, asked, second), well, 'no question moved the witness on');
+
+  await t.rejects(
+    askWitnesses(await copy.ended(), asked, longer),
+    { name: 'VerifyEnded', problems: [] },
+    'so the command can print what it had found before',
+  );
 });
 
 t.test('a log is not rolled back under a later name', async (t) => {

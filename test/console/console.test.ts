@@ -321,6 +321,15 @@ t.test('the console', async (t) => {
     const seen = (await commandsOf(service, 'grace')).length;
     await visitor.get(`/submissions/${id}`);
     t.equal((await commandsOf(service, 'grace')).length, seen, 'a second look is not recorded');
+    const later = (await service.submit(await service.key())).json.id;
+    const looks = async () => {
+      await visitor.get(`/submissions/${later}`);
+      const all = await commandsOf(service, 'grace');
+      return all.filter(({ submission_id }) => submission_id === later).length;
+    };
+    t.same([await looks(), await looks()], [1, 1]);
+    await service.worker.finish(later);
+    t.same([await looks(), await looks()], [2, 2], 'it had no output before');
   });
 
   await t.test('the bytes of a large output come whole, and are never shown', async (t) => {

@@ -295,6 +295,9 @@ t.test("the documents name the units' folders and files", async (t) => {
     const [, folder] = value(compose, 'WorkingDirectory')!.split(`${INSTALLED}/`);
     const [, file] = / -f (\S+) /.exec(value(compose, name)!)!;
     t.equal(join(folder!, file!), COMPOSE);
+    // Some versions do not read the name from the file: they would begin a second installation.
+    const [, project] = /^name: (\S+)$/m.exec(read(COMPOSE))!;
+    t.match(value(compose, name), ` -p ${project} `);
   }
 });
 

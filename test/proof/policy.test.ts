@@ -205,4 +205,14 @@ t.test('the policy of an installation: each key once, and all witnesses', async 
   const two = parsePolicy(policyText(policyFor(keys, [witness(1), witness(2)])));
   t.same(two.groups, [{ name: 'witnesses', least: 2, members: ['w1', 'w2'] }]);
   t.equal(two.quorum, 'witnesses');
+  const named = (name: string, n: number) => ({
+    ...witness(n),
+    key: verifierKey(name, WITNESS_KEY, Buffer.alloc(32, n)),
+  });
+  const names = ['w', 'w', 'none', 'witnesses', 'w-2'];
+  const clashing = parsePolicy(policyText(policyFor(keys, names.map(named))));
+  t.same(
+    clashing.witnesses.map(({ name }) => name),
+    ['w', 'w-2', 'none-2', 'witnesses-2', 'w-2-2'],
+  );
 });

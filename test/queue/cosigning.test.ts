@@ -40,7 +40,7 @@ t.test('each checkpoint is cosigned, and the policy accepts it', async (t) => {
   const witness = await aWitness(t, [KEY.signer.verifier]);
   const mine = web([witness]);
   const { round, cosigning } = mine;
-  const policy = policyFor([KEY.signer.verifier], [{ name: 'w', key: witness.key, url: null }]);
+  const policy = policyFor([KEY.signer.verifier], [{ key: witness.key, url: null }]);
   await round();
   t.equal(cosigning.states()[0]!.cosigned, null, 'there is no checkpoint yet');
   for (const events of [1, 300, 1, 700, 2000]) {

@@ -2,7 +2,14 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { connect } from '../../src/db.ts';
-import { createKey, listKeys, listTiers, revokeKey, rotateKey } from '../../src/store/keys.ts';
+import {
+  createKey,
+  graceOf,
+  listKeys,
+  listTiers,
+  revokeKey,
+  rotateKey,
+} from '../../src/store/keys.ts';
 import { createResults } from '../../src/store/results.ts';
 import { freshDatabase } from '../support/database.ts';
 import { idOf, outcome, start, submission, world } from './world.ts';
@@ -102,6 +109,22 @@ t.test('simultaneous rotations follow one another', async (t) => {
   );
   const working = (await Promise.all(digests.map(works))).filter(Boolean);
   t.equal(working.length, 1);
+});
+
+t.test('a rotation that did not see another one is refused', async (t) => {
+  const { w, works } = await scene(t);
+  const key = await w.key({ tier: 'free' });
+  const { version, ends } = await graceOf(w.db, key.id);
+  t.equal(ends, null);
+  const rotate = (secret_digest: Uint8Array) =>
+    rotateKey(w.db, { id: key.id, secret_digest, grace_ms: 60_000, seen_version: version });
+  const digests = Array.from({ length: 2 }, () => secretDigest(newSecret('rl')));
+  const results = await Promise.allSettled(digests.map(rotate));
+  t.match(
+    results.filter(({ status }) => status === 'rejected'),
+    [{ reason: { code: 'RL409', message: /has had a new secret since/ } }],
+  );
+  t.ok(await works(key.digest), 'the one that is in use goes on working');
 });
 
 t.test('the limits belong to the key, whichever of its secrets is used', async (t) => {

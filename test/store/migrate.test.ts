@@ -5,6 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
+import { createKey } from '../../src/store/keys.ts';
 import { migrate, migrateTo } from '../../src/store/migrate.ts';
 import { freshDatabase } from '../support/database.ts';
 import { until } from '../support/eventually.ts';
@@ -119,6 +120,35 @@ t.test('another cluster starts another generation', async (t) => {
     [1, 2],
   );
 });
+
+t.test(
+  'a cluster that went back to an older copy of itself starts another generation',
+  async (t) => {
+    const { url, superuser_url } = await freshDatabase(t);
+    const db = connect(superuser_url, { name: 'test', max: 1 });
+    t.teardown(() => db.end());
+    const createAccount = (account: string) =>
+      createKey(db, { account, tier: 'beta', prefix: 'rl', secret_digest: randomBytes(32) });
+    const generation = async () => {
+      await migrate(url);
+      const [row] = await db`select max(generation)::integer as newest from runledger.generations`;
+      return row!['newest'];
+    };
+    await createAccount('one');
+    t.equal(await generation(), 1, 'its own events are of the past');
+    // As they are after a restore: the cluster comes to these transactions much later.
+    await db.unsafe(`
+    alter table runledger.events_permanent disable trigger refuse_change;
+    update runledger.events_permanent set xid = (xid::text::bigint + 1000000)::text::xid8;
+    alter table runledger.events_permanent enable always trigger refuse_change`);
+    t.equal(await generation(), 2);
+    await createAccount('two');
+    t.equal(await generation(), 2, 'the later ones are in order');
+    const last = await db`
+    select facts ->> 'name' as name from runledger.events where type = 'account.created' order by generation desc, xid desc, seq desc limit 1`;
+    t.same({ ...last[0] }, { name: 'two' });
+  },
+);
 
 t.test('jobs that waited at an upgrade get the new priorities', async (t) => {
   const url = await empty(t);

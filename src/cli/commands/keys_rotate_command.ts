@@ -1,7 +1,7 @@
 import { newSecret, secretDigest } from '../../access/secret.ts';
 import { durationMs } from '../../config/parsers.ts';
 import { operatorName } from '../../local/operator.ts';
-import { graceEnds, rotateKey } from '../../store/keys.ts';
+import { graceOf, rotateKey } from '../../store/keys.ts';
 import { type Command, CommandFailed, JSON_OPTION, optionText, UsageError } from '../command.ts';
 import { KEY_ID, keyId } from '../key_id.ts';
 
@@ -29,7 +29,7 @@ export const command: Command = {
     if (grace_ms === null || grace_ms > LONGEST_GRACE_MS)
       throw new UsageError('--grace must be a time such as 30min, 24h or 7d, of at most 365d');
     const db = await context.database();
-    const ends_before = await graceEnds(db, id);
+    const { ends: ends_before, version } = await graceOf(db, id);
     // A command whose answer was lost is given again, and the secret that is in use would end.
     if (ends_before !== null && !context.options['again'])
       throw new CommandFailed(
@@ -41,6 +41,7 @@ export const command: Command = {
       secret_digest: secretDigest(secret),
       grace_ms,
       operator: operatorName(),
+      seen_version: version,
     });
     context.answer(context.json ? { id, key: secret, old_secrets_end: ends } : secret);
     context.say(

@@ -14,11 +14,8 @@ export const command: Command = {
   async run(context) {
     const key = await requiredLogKey(context);
     await checkAgainstLog(context, key);
-    const witnesses = (context.config.witnesses ?? []).map((each) => ({
-      ...each,
-      name: each.key.name,
-    }));
-    context.answer(policyText(policyFor(verifierKeys(key), witnesses)).trimEnd());
+    const policy = policyFor(verifierKeys(key), context.config.witnesses ?? []);
+    context.answer(policyText(policy).trimEnd());
     return 0;
   },
 };

@@ -73,11 +73,19 @@ export const command: Command = {
     const head = await readHead(context);
     const report = await verify(db, { ...options, live, head, signers }).catch(asFailure);
     const asked = live
-      ? await askWitnesses(db, options.policy, report.newest, report.earlier)
+      ? await askWitnesses(db, options.policy, report.newest, report.earlier).catch((error) =>
+          asFailure(beside(error, report.problems)),
+        )
       : { problems: [], unanswered: [] };
     return answer(context, withWitnesses(report, asked), linesOf);
   },
 };
+
+/** Who runs the database can end this connection, too. It must not hide what was found before. */
+function beside(error: unknown, problems: readonly string[]): unknown {
+  if (!(error instanceof VerifyEnded)) return error;
+  return new VerifyEnded(error.message, [...problems, ...error.problems], { cause: error });
+}
 
 /** What was found before verify could not go on counts. The last line says that it is not all. */
 function asFailure(error: unknown): never {
