@@ -13,9 +13,12 @@ import type { Content } from '../judging/judging.ts';
 import { startThread } from '../own_thread.ts';
 import type { Compared, Comparison } from './compare_thread.ts';
 import type { HeldContents } from './held_contents.ts';
+import { orAborted } from './sandbox_fault.ts';
 
 /** Output and answer together. Below, a comparison takes less time than the start of a thread. */
 const SMALL_BYTES = 512 * 1024;
+/** The same where numbers may differ: that takes some microseconds for each. */
+const SMALL_BYTES_OF_NUMBERS = 32 * 1024;
 /** A thread that has read so much ends, because it may still have all of it in memory. */
 const READ_MOST_BYTES = 32 * 1024 * 1024;
 /** A thread that has had nothing to do for so long ends. */
@@ -27,17 +30,18 @@ export async function compareOutput(
   output: Uint8Array,
   answer: Content,
   contents: HeldContents,
+  account_id: string,
   signal: AbortSignal,
 ): Promise<Compared> {
   const size = 'bytes' in answer ? answer.bytes.length : answer.file.size;
-  if (output.length + size > SMALL_BYTES) {
+  if (output.length + size > smallBytes(compare)) {
     const given =
       'bytes' in answer
         ? answer.bytes
         : { path: await contents.pathOf(answer), sha256: answer.file.sha256 };
     // The message has all memory of which this may be a part.
     const comparison = { compare, output: new Uint8Array(output), answer: given };
-    return oneAtATime(() => inThread(comparison, output.length + size, signal));
+    return oneAtATime(account_id, signal, () => inThread(comparison, output.length + size, signal));
   }
   const bytes = await contents.bytesOf(answer);
   const start = performance.now();
@@ -45,12 +49,42 @@ export async function compareOutput(
   return { equal, elapsed_us: Math.round((performance.now() - start) * 1000) };
 }
 
-let last: Promise<unknown> = Promise.resolve();
+const smallBytes = (compare: Compare) =>
+  typeof compare === 'object' && (compare.absolute !== null || compare.relative !== null)
+    ? SMALL_BYTES_OF_NUMBERS
+    : SMALL_BYTES;
 
-function oneAtATime<T>(work: () => Promise<T>): Promise<T> {
-  const result = last.then(work);
-  last = result.catch(() => {});
-  return result;
+/** Those that wait, by account. Accounts take turns, so none waits for all that another one has. */
+const waiting = new Map<string, (() => Promise<void>)[]>();
+let is_comparing = false;
+
+/** Who is cancelled stops waiting at once. */
+function oneAtATime<T>(
+  account_id: string,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const line = waiting.get(account_id) ?? [];
+  waiting.set(account_id, line);
+  line.push(async () => {
+    if (!signal.aborted) await work().then(resolve, reject);
+  });
+  void compareNext();
+  return orAborted(promise, signal);
+}
+
+async function compareNext(): Promise<void> {
+  if (is_comparing) return;
+  is_comparing = true;
+  for (let next = waiting.entries().next().value; next; next = waiting.entries().next().value) {
+    const [account_id, line] = next;
+    waiting.delete(account_id);
+    const work = line.shift()!;
+    if (line.length > 0) waiting.set(account_id, line);
+    await work();
+  }
+  is_comparing = false;
 }
 
 type Thread = { worker: Worker; read_bytes: number; ended: boolean };

@@ -31,7 +31,8 @@ import { type Diagnostics, diagnosticsOf, PROGRAM_BYTES } from './compile_limits
 import type { Compilers } from './compilers.ts';
 import { isDiskFull } from './disk_full.ts';
 import { compileProfileOf } from './profiles.ts';
-import { type RunReport, type Sandbox, SandboxFault, wasRejected } from './sandbox.ts';
+import { type RunReport, type Sandbox, SandboxFault, wasMissing } from './sandbox.ts';
+import { orAborted } from './sandbox_fault.ts';
 
 export type CompileResult = Diagnostics & {
   end: CompileEnd;
@@ -126,7 +127,7 @@ export class Compiler {
       const is_last = at === steps.length - 1;
       const once = () => this.#inBox(installed, order, key, step, signal);
       const own = await once().catch(async (error: unknown) => {
-        if (!wasRejected(error)) throw error;
+        if (!wasMissing(error)) throw error;
         const renewed = await this.#renew(step, signal).catch((failure: unknown) => {
           if (is_last) throw failure;
           return null;
@@ -235,17 +236,6 @@ export class Compiler {
 function compilerOf({ compiler, language }: Installed): CompilerOf {
   if (compiler === null) throw new Error(`${language.name} has no compiler`);
   return compiler;
-}
-
-/** Stops waiting, and leaves the work as it is: others may wait for it, too. */
-function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () =>
-      reject(new SandboxFault('cancelled', 'the run was cancelled', { cause: signal.reason }));
-    if (signal.aborted) return onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }
 
 type Spent = Pick<CompileFacts, 'cpu_time_us' | 'wall_time_us' | 'memory_peak_bytes'>;

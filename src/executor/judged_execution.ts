@@ -63,7 +63,7 @@ export async function executeJudged(
   if (!(await program.prepare(signal))) return rejected(execution);
   const missing = missingLanguage(parts, judging);
   if (missing !== null) return unjudged(execution, null, missing);
-  const contents = new HeldContents(parts.contents);
+  const contents = new HeldContents(parts.contents, signal);
   try {
     const judge = await judgeOf(parts, order.account_id, judging, contents);
     try {

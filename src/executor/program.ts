@@ -17,7 +17,7 @@ import {
   type RunReport,
   type Sandbox,
   SandboxFault,
-  wasRejected,
+  wasMissing,
 } from './sandbox.ts';
 
 export type ProgramParts = {
@@ -128,9 +128,13 @@ export class Program {
     return request;
   }
 
+  get account_id(): string {
+    return this.#order.account_id;
+  }
+
   /** Compiles it again if this error may be because its files are gone. True: its run is to be repeated, once. */
   async renew(error: unknown): Promise<boolean> {
-    if (!wasRejected(error)) return false;
+    if (!wasMissing(error)) return false;
     if (this.#renewal === null) {
       if (!this.#compiled?.facts.cached) return false;
       this.#renewal = this.#compileAgain();

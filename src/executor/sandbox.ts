@@ -51,7 +51,7 @@ import { type Isolation, launcherArguments, type SandboxOptions } from './sandbo
 
 export { BoxStream } from './box_stream.ts';
 export type { BoxRequest, PairReport, Peek, PerStream, RunReport, Usage } from './launcher_wire.ts';
-export { type FaultKind, SandboxFault, wasRejected } from './sandbox_fault.ts';
+export { type FaultKind, SandboxFault, wasMissing } from './sandbox_fault.ts';
 export type { Isolation, IsolationKind, Profile, SandboxOptions } from './sandbox_options.ts';
 
 /** One run. */

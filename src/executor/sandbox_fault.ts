@@ -5,6 +5,8 @@ export type FaultKind =
   /** The launcher found no isolation on this machine. */
   | 'no_isolation'
   | 'rejected'
+  /** A file that the request names is gone from the store. */
+  | 'missing'
   /** The machine was full, and the kernel killed a program below its limit. */
   | 'out_of_memory'
   /** The machine lacks something that it needs: room on the disk, memory, a process, or a launcher. */
@@ -27,9 +29,8 @@ export class SandboxFault extends Error {
   }
 }
 
-/** A file that the request names may be gone from the store. */
-export const wasRejected = (error: unknown): boolean =>
-  error instanceof SandboxFault && error.kind === 'rejected';
+export const wasMissing = (error: unknown): boolean =>
+  error instanceof SandboxFault && error.kind === 'missing';
 
 /** All results; or throws the error of one run, rather than that of a run that was cancelled because of it. */
 export async function settledTogether<T>(runs: readonly Promise<T>[]): Promise<T[]> {
@@ -49,5 +50,16 @@ export function faultOf(text: string): SandboxFault {
   if (text.startsWith('the machine was out of memory'))
     return new SandboxFault('out_of_memory', text);
   if (text.startsWith('no room')) return new SandboxFault('no_room', text);
+  if (text.startsWith('find the artefact')) return new SandboxFault('missing', text);
   return text.startsWith('cancelled') ? cancelled() : new SandboxFault('rejected', text);
+}
+
+/** Stops waiting, and leaves the work as it is: others may wait for it, too. */
+export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(cancelled(signal));
+    if (signal.aborted) return onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
 }

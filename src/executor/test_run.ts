@@ -60,7 +60,7 @@ export type TestRun = {
 
 export async function runTest(order: TestOrder): Promise<TestRun> {
   if (isTooLarge(order)) return notStarted(order, INPUT_TOO_LARGE);
-  const contents = new HeldContents(order.contents);
+  const contents = new HeldContents(order.contents, order.signal);
   let so_far: TestRun | null = null;
   let least_left_ms = 0;
   try {
@@ -182,10 +182,17 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
 
 /** Null where there is nothing to compare: a run that did not end well has its verdict already. */
 async function comparedOf(order: TestOrder, contents: HeldContents, ran: ProgramEnd) {
-  const { judge, judging, test, signal } = order;
+  const { judge, judging, test, signal, program } = order;
   if (judge !== null || test.answer === null || !endedWell(order, ran)) return null;
   const compare = test.compare ?? judging.compare;
-  return await compareOutput(compare, ran.output, test.answer, contents, signal);
+  return await compareOutput(
+    compare,
+    ran.output,
+    test.answer,
+    contents,
+    program.account_id,
+    signal,
+  );
 }
 
 function nextOf(left: LeftFile[]): Next {

@@ -67,6 +67,7 @@ static struct {
     object *(*PyObject_Type)(object *);
     void *(*PyType_GetSlot)(object *, int);
     int (*PyType_IsSubtype)(object *, object *);
+    unsigned long (*PyType_GetFlags)(object *);
     object *(*PyErr_Occurred)(void);
     int (*PyErr_ExceptionMatches)(object *);
     void (*PyErr_Fetch)(object **, object **, object **);
@@ -89,15 +90,17 @@ static struct {
     object *_PyWeakref_RefType;
     object *_Py_NoneStruct;
     object *PyLong_Type;
+    object *PyType_Type;
 } py;
 
 static int armed;               /* the next fopen64 of SCRIPT starts the zygote */
 
 /* Python's own functions, found before the fork: a program may put others in their place. */
-static struct { object *run_exit_functions, *unfreeze, *get_objects; } own;
+static struct { object *run_exit_functions, *unfreeze, *get_objects, *get_freeze_count; } own;
+static long objects_frozen;                  /* before the fork */
 static unsigned long long objects_loaded;   /* how many shared objects were loaded before the fork */
 
-enum { PY_FILE_INPUT = 257, PY_TP_DEL = 53, PY_TP_FINALIZE = 80, SCAN_MOST = 200000 };
+enum { PY_FILE_INPUT = 257, PY_TP_DEL = 53, PY_TP_FINALIZE = 80, PY_HAVE_GC = 1 << 14, SCAN_MOST = 200000 };
 
 /* Modules that many programs import. A program cannot tell whether they were imported before it started. */
 static const char WARM[] =
@@ -127,13 +130,13 @@ static void find_all(void)
     FIND(PyImport_ImportModule); FIND(PyModule_GetDict); FIND(PyDict_GetItemString); FIND(PyDict_SetItemString);
     FIND(PyDict_DelItemString); FIND(PySys_GetObject); FIND(PyObject_CallMethod); FIND(PyObject_GetAttrString);
     FIND(PyUnicode_FromString); FIND(PyList_GetItem); FIND(PyList_Size); FIND(PyObject_Type); FIND(PyType_GetSlot);
-    FIND(PyType_IsSubtype); FIND(PyErr_ExceptionMatches); FIND(PyErr_Fetch); FIND(PyErr_Restore);
+    FIND(PyType_IsSubtype); FIND(PyType_GetFlags); FIND(PyErr_ExceptionMatches); FIND(PyErr_Fetch); FIND(PyErr_Restore);
     FIND(PyErr_NormalizeException); FIND(PyErr_Print); FIND(PyErr_Clear); FIND(PyErr_WriteUnraisable);
     FIND(PyLong_AsLong); FIND(PyObject_CallObject); FIND(PyErr_Occurred); FIND(Py_DecRef);
     FIND(PyOS_BeforeFork); FIND(PyOS_AfterFork_Parent);
     FIND(PyOS_AfterFork_Child); FIND(Py_FinalizeEx); FIND(PyInterpreterState_Main);
     FIND(PyInterpreterState_ThreadHead); FIND(PyThreadState_Next); FIND(PyExc_SystemExit);
-    FIND(PyExc_KeyboardInterrupt); FIND(_PyWeakref_RefType); FIND(_Py_NoneStruct); FIND(PyLong_Type);
+    FIND(PyExc_KeyboardInterrupt); FIND(_PyWeakref_RefType); FIND(_Py_NoneStruct); FIND(PyLong_Type); FIND(PyType_Type);
 }
 
 /* Removes the marker from the environment before the interpreter copies it, and erases its bytes, which /proc would show. */
@@ -183,6 +186,7 @@ static unsigned long long count_loads(void)
     return loads;
 }
 
+static long count_frozen(void);
 static void run_script(void);
 
 FILE *fopen64(const char *path, const char *mode)
@@ -196,7 +200,9 @@ FILE *fopen64(const char *path, const char *mode)
     own.run_exit_functions = function_of("atexit", "_run_exitfuncs");
     own.unfreeze = function_of("gc", "unfreeze");
     own.get_objects = function_of("gc", "get_objects");
+    own.get_freeze_count = function_of("gc", "get_freeze_count");
     objects_loaded = count_loads();
+    objects_frozen = count_frozen();
     const struct fork_hooks hooks = { py.PyOS_BeforeFork, py.PyOS_AfterFork_Parent, py.PyOS_AfterFork_Child };
     zygote_serve(&hooks);
     run_script();
@@ -333,10 +339,14 @@ static int flush(const char *name)
     return stream && stream == py.PySys_GetObject(original) && py.PyObject_CallMethod(stream, "flush", NULL) != NULL;
 }
 
+static int is_finalized(object *type) { return py.PyType_GetSlot(type, PY_TP_FINALIZE) || py.PyType_GetSlot(type, PY_TP_DEL); }
+
+/* Or it is a type whose objects have one, and are in no list of the collector. */
 static int has_finalizer(object *it)
 {
     object *type = py.PyObject_Type(it);
-    int found = py.PyType_GetSlot(type, PY_TP_FINALIZE) || py.PyType_GetSlot(type, PY_TP_DEL);
+    int found = is_finalized(type);
+    if (!found && py.PyType_IsSubtype(type, py.PyType_Type)) found = !(py.PyType_GetFlags(it) & PY_HAVE_GC) && is_finalized(it);
     if (!found && py.PyType_IsSubtype(type, py._PyWeakref_RefType)) {
         object *callback = py.PyObject_GetAttrString(it, "__callback__");
         found = callback != py._Py_NoneStruct;
@@ -345,9 +355,22 @@ static int has_finalizer(object *it)
     return found;
 }
 
-/* The list has no objects from before the fork, because they are frozen. A program cannot observe their finalizers. */
+static long count_frozen(void)
+{
+    object *count = py.PyObject_CallObject(own.get_freeze_count, NULL);
+    long frozen = count ? py.PyLong_AsLong(count) : -1;
+    if (count) py.Py_DecRef(count);
+    return frozen;
+}
+
+/*
+ * The list has no objects from before the fork, because they are frozen. A program cannot observe their finalizers. Nor has it
+ * what the program has frozen.
+ */
 static int nothing_to_finalize(void)
 {
+    long frozen = count_frozen();
+    if (frozen < 0 || frozen > objects_frozen) return 0;
     object *head = py.PyInterpreterState_ThreadHead(py.PyInterpreterState_Main());
     if (py.PyThreadState_Next(head)) return 0;
     object *made = py.PyObject_CallObject(own.get_objects, NULL);

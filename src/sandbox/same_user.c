@@ -35,6 +35,7 @@ enum test {
   FOREIGN,   /* denied if the argument is neither 0 nor the program's process id */
   EQUAL,     /* denied if the argument is `value` */
   NOT_NULL,  /* denied if the argument, a pointer, is not null */
+  EMPTIES,   /* denied if the argument, the flags of an open, lets the kernel truncate what was not opened for writing */
 };
 
 struct row {
@@ -53,6 +54,7 @@ static const struct row ROWS[] = {
     {SYS_sched_setparam, FOREIGN, 0, 0},
     /* files by path: Landlock does not cover modes, owners, attributes, times and (before Linux 6.2) truncate */
     {SYS_truncate, ALWAYS, 0, 0},
+    {SYS_openat, EMPTIES, 2, 0},
     {SYS_fchmodat, ALWAYS, 0, 0},
     {452 /* fchmodat2 */, ALWAYS, 0, 0},
     {SYS_fchownat, ALWAYS, 0, 0},
@@ -68,6 +70,7 @@ static const struct row ROWS[] = {
     {SYS_fsetxattr, ALWAYS, 0, 0},
     {SYS_fremovexattr, ALWAYS, 0, 0},
 #ifdef __x86_64__
+    {SYS_open, EMPTIES, 1, 0},
     {SYS_chmod, ALWAYS, 0, 0},
     {SYS_chown, ALWAYS, 0, 0},
     {SYS_lchown, ALWAYS, 0, 0},
@@ -103,7 +106,7 @@ static const struct row SIGNALS[] = {
     {SYS_ioctl, EQUAL, 1, 0x8902 /* SIOCSPGRP */},
 };
 
-enum { ROW_MOST = 7 };
+enum { ROW_MOST = 8 };
 static struct sock_filter filter[1 + ROW_MOST * (COUNT(ROWS) + COUNT(SIGNALS)) + 1];
 static unsigned filter_length;
 
@@ -144,6 +147,15 @@ static void emit_row(const struct row *row, unsigned own_pid) {
       emit_compare(row->call, 0, 4);
       emit_load(argument);
       emit_compare(row->value, 0, 1);
+      break;
+    case EMPTIES:
+      /* Mode 3 asks for the right to read and to write, and opens for neither: Landlock then sees nothing to forbid. */
+      emit_compare(row->call, 0, 7);
+      emit_load(argument);
+      emit((struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, O_ACCMODE | O_TRUNC));
+      emit_compare(O_RDONLY | O_TRUNC, 2, 0);
+      emit_compare(O_ACCMODE, 1, 0);
+      emit_compare(O_ACCMODE | O_TRUNC, 0, 1);
       break;
     case NOT_NULL:
       emit_compare(row->call, 0, 6);

@@ -10,6 +10,7 @@ import { waitForVerify } from './beside_verify.ts';
 import { readPage } from './entries.ts';
 import { RERUNS_OF } from './reruns.ts';
 import { withRetries } from './retries.ts';
+import { PERMANENT } from './stream_kinds.ts';
 import { type Place, placeOf, readTiles } from './tree.ts';
 
 /** By the clock of the database, which has the times of the events. */
@@ -62,7 +63,10 @@ export type Forgotten = {
   /** They have not ended, or a webhook of theirs waits. */
   open: number;
   test_sets: number;
-  /** What an auditor has to allow: the ids in `forgotten ID` (src/domain/removals.ts). */
+  /**
+   * What an auditor has to allow: the ids in `forgotten ID` (src/domain/removals.ts). By the log, so what was removed before a
+   * call was cut is among them when it is made again.
+   */
   ids: string[];
 };
 
@@ -83,12 +87,10 @@ export async function forgetSubmission(
   const { id } = found;
   const sum: Forgotten = { submissions: 0, open: 0, test_sets: 0, ids: [] };
   const add = async (ids: string[]) => {
-    const before = await withBytes(db, ids);
     const { submissions, open } = await forget(db, ids, null, operator);
-    const left = new Set(await withBytes(db, ids));
     sum.submissions += submissions;
     sum.open += open;
-    sum.ids.push(...before.filter((each) => !left.has(each)));
+    sum.ids.push(...(await namedForgotten(db, ids)));
   };
   await add([id]);
   const reruns = await db<{ id: string }[]>`
@@ -117,12 +119,36 @@ export async function forgetAccount(
     sum.submissions += submissions;
     sum.open += open;
   }
-  if (sum.submissions > 0) sum.ids.push(account.id);
   // That a set is unused since now means: no submission that has not ended needs it.
   const sets = await purgeTestSets(db, await timeBefore(db, 0), operator, account.id);
   sum.test_sets = sets.length;
-  sum.ids.push(...sets);
+  sum.ids = await forgottenOf(db, account.id);
   return sum;
+}
+
+/** Those of the submissions that the log says were forgotten, each by its name. */
+async function namedForgotten(db: Db, ids: string[]): Promise<string[]> {
+  const rows = await db<{ id: string }[]>`
+    select x.id from unnest(${`{${ids}}`}::text::uuid[]) x(id) where exists (
+      select from runledger.events e
+      where e.stream = runledger.retention_stream() and e.type = 'payloads.forgotten'
+        and e.facts -> 'account_id' is null and e.facts -> 'submissions' ? x.id::text)
+    order by 1`;
+  return rows.map(({ id }) => id);
+}
+
+/** The account, if the log says that its submissions were forgotten, and its test sets that an operator deleted. */
+async function forgottenOf(db: Db, account: string): Promise<string[]> {
+  const rows = await db<{ id: string }[]>`
+    select ${account}::uuid as id where exists (
+      select from runledger.events e
+      where e.stream = runledger.retention_stream() and e.type = 'payloads.forgotten' and e.facts ->> 'account_id' = ${account})
+    union all (
+      select e.stream from runledger.events e join runledger.events c on c.stream = e.stream and c.version = 1
+      where e.stream >= ${PERMANENT} and e.version = 2 and e.type = 'test_set.deleted' and not e.facts ? 'key_id'
+        and c.facts ->> 'account_id' = ${account}
+      order by e.stream)`;
+  return rows.map(({ id }) => id);
 }
 
 /** All submissions of the account of that name, which are removed because `account` asks. */
@@ -142,12 +168,6 @@ async function forgetAll(db: Db, name: string, account: string, operator: string
     sum.open += open;
     after = ids.at(-1)!;
   }
-}
-
-async function withBytes(db: Db, ids: string[]): Promise<string[]> {
-  const rows = await db<{ stream: string }[]>`
-    select distinct p.stream from runledger.payloads p where p.stream = any (${`{${ids}}`}::text::uuid[]) order by 1`;
-  return rows.map(({ stream }) => stream);
 }
 
 async function forget(db: Db, ids: string[], account: string | null, operator: string) {

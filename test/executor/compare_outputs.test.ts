@@ -26,8 +26,8 @@ t.before(async () => {
 });
 
 const compared = (compare: Compare, output: Uint8Array, answer: Uint8Array, signal = NEVER) => {
-  const contents = new HeldContents(cache);
-  return compareOutput(compare, output, store.put(answer), contents, signal).finally(() =>
+  const contents = new HeldContents(cache, signal);
+  return compareOutput(compare, output, store.put(answer), contents, 'acme', signal).finally(() =>
     contents.release(),
   );
 };
@@ -44,7 +44,7 @@ t.test('a large comparison leaves the worker free: it can be cancelled', async (
     unsubscribe('worker_threads', onThread),
   );
   const waiting = cut.catch(() => {}).then(() => compared('exact', OUTPUT, ANSWER));
-  await t.rejects(cut, { name: 'AbortError' });
+  await t.rejects(cut, { name: 'SandboxFault', message: 'the run was cancelled' });
   t.match(await waiting, { equal: false }, 'and the next one gets an answer of its own');
 });
 
@@ -71,11 +71,32 @@ t.test('a thread makes one comparison after the other, until it has read much', 
   t.equal(threads.length, 1, 'the two had one thread');
   t.match(await compared('exact', much, much), { equal: true });
   t.equal(threads.length, 1, 'and so had one that read much');
-  t.match(await compared('exact', OUTPUT, OUTPUT), { equal: true });
-  t.equal(threads.length, 2, 'whose memory was given back');
+  const few = Buffer.alloc(20_000, '9 ');
+  t.match(await compared(NUMBERS, few, few), { equal: true });
+  t.equal(
+    threads.length,
+    2,
+    'its memory was given back; and numbers that may differ are many soon',
+  );
   await threads[1]!.terminate();
   t.match(await compared('exact', OUTPUT, OUTPUT), { equal: true });
   t.equal(threads.length, 3, 'one that ended while it rested is replaced');
+});
+
+t.test('accounts take turns, and who is cancelled stops waiting', async (t) => {
+  const ended: string[] = [];
+  const gone = new AbortController();
+  const contents = new HeldContents(cache, NEVER);
+  const one = (account: string, name: string, signal = NEVER) =>
+    compareOutput('exact', OUTPUT, { bytes: OUTPUT }, contents, account, signal).then(
+      () => ended.push(name),
+      ({ kind }) => ended.push(`${name} ${kind}`),
+    );
+  const all = [one('acme', 'a1'), one('acme', 'a2', gone.signal), one('acme', 'a3')];
+  all.push(one('acme', 'a4'), one('other', 'b1'));
+  gone.abort();
+  await Promise.all(all);
+  t.same(ended, ['a2 cancelled', 'a1', 'b1', 'a3', 'a4']);
 });
 
 t.test(
@@ -84,9 +105,9 @@ t.test(
     for (const size of [10, 600_000]) {
       const answer = Buffer.alloc(size, `${size} `);
       const content = store.put(answer);
-      const contents = new HeldContents(cache);
+      const contents = new HeldContents(cache, NEVER);
       await damage(await contents.pathOf(content), 0);
-      const ends = compareOutput('exact', answer, content, contents, NEVER);
+      const ends = compareOutput('exact', answer, content, contents, 'acme', NEVER);
       await t.rejects(ends, { message: /changed/ }, `${size} bytes`);
       contents.release();
     }

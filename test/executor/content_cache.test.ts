@@ -151,12 +151,26 @@ t.test('a name that is no file is replaced', async (t) => {
 t.test('one test holds a content once, and lets it go', async (t) => {
   const { store, cache } = await aCache(t, 0);
   const content = store.put('both input and answer');
-  const contents = new HeldContents(cache);
+  const contents = new HeldContents(cache, new AbortController().signal);
   const [one, other] = await Promise.all([contents.forBox(content), contents.forBox(content)]);
   t.strictSame(one, other);
   t.equal(String(await contents.bytesOf(content)), 'both input and answer');
   t.strictSame(cache.size, { files: 1, bytes: 21 }, 'it stays while it is held');
   contents.release();
+  await cache.settled();
+  t.strictSame(cache.size, { files: 0, bytes: 0 });
+});
+
+t.test('one that is cancelled does not wait for its content, and keeps none', async (t) => {
+  const { store, cache } = await aCache(t, 0);
+  const content = store.put('comes late');
+  const cancelling = new AbortController();
+  const contents = new HeldContents(cache, cancelling.signal);
+  const path = contents.pathOf(content);
+  cancelling.abort();
+  await t.rejects(path, { name: 'SandboxFault', message: 'the run was cancelled' });
+  contents.release();
+  await (await cache.hold(content.file)).release();
   await cache.settled();
   t.strictSame(cache.size, { files: 0, bytes: 0 });
 });

@@ -42,8 +42,12 @@ const MAY_SUCCEED = [
   'change an owner by descriptor',
   'change times by descriptor',
 ];
-/** With another user id, this reaches only the program's own processes. */
-const OWN_USER = ['lower all priorities'];
+/** With another user id, this reaches only the program's own processes and files. */
+const OWN_USER = [
+  'lower all priorities',
+  'empty an own file in the first way',
+  'empty an own file in the second way',
+];
 
 const isRoot = process.getuid!() === 0;
 const kinds = isRoot ? ['another', 'own'] : ['own'];

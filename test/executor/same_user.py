@@ -46,6 +46,20 @@ def changed(change):
     return "done"
 
 
+def empty(path, mode):
+    os.close(os.open(path, mode | os.O_TRUNC))
+    return "done"
+
+
+def empty_own(mode):
+    with open("mine", "w") as file:
+        file.write("kept")
+    return empty("mine", mode)
+
+
+# Opens a file for neither reading nor writing.
+NEITHER = 3
+
 TRIES = {
     "environment": lambda: read(f"/proc/{victim}/environ"),
     "memory": lambda: read(f"/proc/{victim}/mem"),
@@ -61,6 +75,10 @@ TRIES = {
     "remove a file": lambda: os.unlink(secret),
     "rename a file": lambda: os.rename(secret, folder + "/renamed"),
     "truncate a file": lambda: os.truncate(secret, 0),
+    "empty a file that is open for nothing": lambda: empty(secret, NEITHER),
+    "empty a file that is open for reading": lambda: empty(readable, os.O_RDONLY),
+    "empty an own file in the first way": lambda: empty_own(NEITHER),
+    "empty an own file in the second way": lambda: empty_own(os.O_RDONLY),
     "change a mode": lambda: os.chmod(secret, 0o666),
     "change a folder's mode": lambda: os.chmod(folder, 0),
     "change an owner": lambda: os.chown(secret, os.getuid(), os.getgid()),

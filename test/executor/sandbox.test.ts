@@ -166,7 +166,7 @@ t.test('artefacts: saved on success, loaded read-only, regular files only', asyn
   const missing = await rejection(
     sandbox.run(shell('true', { load: [{ key: 'none', at: '/load' }] })),
   );
-  t.match(missing, { kind: 'rejected', message: /artefact/ });
+  t.match(missing, { kind: 'missing', message: /artefact/ });
 });
 
 t.test('more runs than slots: all are answered, each with its own answer', async (t) => {

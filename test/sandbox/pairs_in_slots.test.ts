@@ -51,7 +51,7 @@ t.test('a pair that cannot be run is a fault, and both of its runs end', async (
     [bad, waits],
     [waits, bad],
   ] as const)
-    t.match(await rejection(sandbox.runPair(...pair)), { kind: 'rejected', message: /absent/ });
+    t.match(await rejection(sandbox.runPair(...pair)), { kind: 'missing', message: /absent/ });
   const malformed = shell('true', { profile: 'other' });
   t.match(await rejection(sandbox.runPair(waits, malformed)), { kind: 'rejected' });
   t.match(await rejection(sandbox.runPair(waits, shell('x', { stdin_key: 'x' }))), {

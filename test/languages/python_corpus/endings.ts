@@ -83,6 +83,14 @@ export const endings = family('ending', {
   'a finalizer set later': 'class A: pass\na = A()\nA.__del__ = lambda self: print("late del")',
   'a finalizer inherited':
     'class A:\n    def __del__(self): print("del", type(self).__name__)\nclass B(A):\n    __slots__ = ("x",)\nb = B(); b.x = b',
+  'a finalizer of objects without fields':
+    'class A:\n    __slots__ = ()\n    def __del__(self): print("del")\na = A()',
+  'a finalizer of numbers':
+    'class A(int):\n    __slots__ = ()\n    def __del__(self): print("del", int(self))\na = A(7)',
+  'a file that the collector does not see':
+    'import gc, os\nf = open("out.txt", "w")\nos.dup2(1, f.fileno())\nf.write("flushed\\n")\ngc.freeze()',
+  'a finalizer that the collector does not see':
+    'import gc\nclass A:\n    def __del__(self): print("del")\na = A()\ngc.freeze()',
   'a weak reference':
     'import weakref\nclass A: pass\na = A()\nr = weakref.ref(a, lambda r: print("gone"))\ns = weakref.finalize(a, print, "finalized")',
   'a finalizer of weakref alone':
