@@ -321,12 +321,15 @@ static void exit_plainly(int code)
     exit(code);
 }
 
-/* __main__ is frozen too. The collector can free a cycle through it only if it sees every object of the cycle. */
+/*
+ * __main__ is frozen too. The collector can free a cycle through it only if it sees every object of the cycle. A program that
+ * has frozen its objects itself has frozen this as well.
+ */
 static void unfreeze(void)
 {
     object *type, *value, *trace;
     py.PyErr_Fetch(&type, &value, &trace);
-    py.PyObject_CallObject(own.unfreeze, NULL);
+    if (count_frozen() <= objects_frozen) py.PyObject_CallObject(own.unfreeze, NULL);
     py.PyErr_Restore(type, value, trace);
 }
 
