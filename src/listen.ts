@@ -9,9 +9,16 @@ type Where = Pick<ListenOptions, 'backlog'> & {
   port: number;
   /** For a port in use: how a person chooses another one. */
   remedy: string;
+  /** A connection could not be accepted, because the machine lacks what it needs. At most once a second. */
+  onFault?: (error: Error) => void;
 };
 
-export async function listenOn(server: Server, { remedy, ...where }: Where): Promise<void> {
+const QUIET_MS = 1_000;
+
+export async function listenOn(
+  server: Server,
+  { remedy, onFault = () => {}, ...where }: Where,
+): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once('error', reject);
   // Without a host Node listens on `::`, or on 0.0.0.0 where the kernel has no IPv6.
@@ -26,4 +33,11 @@ export async function listenOn(server: Server, { remedy, ...where }: Where): Pro
   } finally {
     server.off('error', reject);
   }
+  let quiet_until_ms = 0;
+  // Without a listener, one such connection would end the process with all others.
+  server.on('error', (error) => {
+    if (performance.now() < quiet_until_ms) return;
+    quiet_until_ms = performance.now() + QUIET_MS;
+    onFault(error);
+  });
 }

@@ -189,8 +189,9 @@ export async function detachMonth(
   month: string,
   operator?: string,
   say: (line: string) => void = () => {},
+  page_events = PAGE_EVENTS,
 ): Promise<number> {
-  const contents = await readMonth(db, month);
+  const contents = await readMonth(db, month, page_events);
   const facts = { ...contents.facts, ...(operator !== undefined && { operator }) };
   await withRetries(ATTEMPTS, async () => {
     await waitForVerify(db, say);
@@ -221,7 +222,7 @@ const detachArguments = (db: Db, { facts, firsts, counts }: MonthContents) => db
  */
 const PAGE_EVENTS = 10_000;
 
-async function readMonth(db: Db, month: string): Promise<MonthContents> {
+async function readMonth(db: Db, month: string, page_events = PAGE_EVENTS): Promise<MonthContents> {
   const [sketch, leaves_sketch] = [emptySketch(), emptySketch()];
   const leaves = createHash('sha256');
   const runs = new Runs(db);
@@ -230,7 +231,7 @@ async function readMonth(db: Db, month: string): Promise<MonthContents> {
   let last: Place | null = null;
   for (let full = true; full; ) {
     const page: Buffer[] = [];
-    for await (const entries of readPage(db, month, last, PAGE_EVENTS)) {
+    for await (const entries of readPage(db, month, last, page_events)) {
       for (const entry of entries) {
         const event = parseEntry(entry);
         const leaf = leafHash(entry);
@@ -244,7 +245,7 @@ async function readMonth(db: Db, month: string): Promise<MonthContents> {
     }
     for (const leaf of page) await runs.add(leaf, first!);
     events += page.length;
-    full = page.length === PAGE_EVENTS;
+    full = page.length === page_events;
   }
   const facts = {
     events,

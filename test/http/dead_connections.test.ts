@@ -86,7 +86,8 @@ t.test('who waited has the id although the large result cannot be read', async (
   proxy.lose('runledger web records');
   await service.worker.start(one.id);
   await service.worker.finish(one.id, { stdout: Buffer.alloc(100_000, 'x') });
-  t.match(await waits, { status: 408, json: { error: 'timeout', id: one.id } });
+  const message = /cannot be read now/;
+  t.match(await waits, { status: 408, json: { error: 'timeout', message, id: one.id } });
 });
 
 t.test(

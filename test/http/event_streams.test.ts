@@ -398,6 +398,25 @@ t.test(
   },
 );
 
+t.test('a stream that begins with very many events has all of them', async (t) => {
+  const { id } = (await service.submit(key)).json;
+  const TIMES = 450;
+  for (let n = 0; n < TIMES; n++) {
+    await service.worker.start(id);
+    await service.worker.executions.release([id], 'no_slot');
+  }
+  await service.worker.start(id);
+  const next = reader(await open(pathOf(id)));
+  const seen: (string | undefined)[] = [];
+  while (seen.length < 2 * TIMES + 2) seen.push((await next())?.id);
+  t.same(
+    seen,
+    Array.from({ length: 2 * TIMES + 2 }, (_, n) => `${n + 1}`),
+  );
+  await service.worker.finish(id);
+  t.match(await next(), { event: 'completed' });
+});
+
 t.test('only the account of the submission may follow it', async (t) => {
   const { id } = (await service.submit(key)).json;
   const other = await service.key();

@@ -126,7 +126,7 @@ export const sealMutants: readonly Mutant[] = [
       'const index = this.#next++;',
       'const index = ++this.#next;',
     ],
-    ['a month is read to its end', 'full = page.length === PAGE_EVENTS;', 'full = false;'],
+    ['a month is read to its end', 'full = page.length === page_events;', 'full = false;'],
   ),
   ...inFile(
     'sql/functions/retention.sql',

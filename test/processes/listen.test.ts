@@ -52,6 +52,22 @@ t.test('without HOST it listens on all addresses that the kernel has', async (t)
   t.equal(listening({ HOST: '127.0.0.1' }), '127.0.0.1');
 });
 
+t.test(
+  'a connection that cannot be accepted ends nothing, and is said once a second',
+  async (t) => {
+    const server = createServer();
+    t.teardown(() => void server.close());
+    const said: string[] = [];
+    const onFault = ({ message }: Error) => void said.push(message);
+    await listenOn(server, { host: '127.0.0.1', port: 0, remedy: 'none', onFault });
+    // As Node tells of it.
+    for (const message of ['accept ENFILE', 'accept ENFILE again'])
+      server.emit('error', new Error(message));
+    t.same(said, ['accept ENFILE']);
+    t.ok(server.listening);
+  },
+);
+
 t.test('the remedy for a port in use is given for nothing else', async (t) => {
   const [first, second] = [createServer(), createServer()];
   t.teardown(() => void first.close());

@@ -15,7 +15,7 @@ import { createKey, setTier } from '../../src/store/keys.ts';
 import { createResults } from '../../src/store/results.ts';
 import { createSubmissions, type NewSubmission } from '../../src/store/submissions.ts';
 import { createWaiters } from '../../src/store/waiters.ts';
-import { eventually } from '../support/eventually.ts';
+import { eventually, until } from '../support/eventually.ts';
 import { submission } from './given.ts';
 
 type Test = { teardown(work: () => unknown): void };
@@ -161,13 +161,12 @@ export async function startFleet(
       };
     },
     async acquainted() {
-      for (;;) {
+      await until(async () => {
         const [row] = await db<{ done: boolean }[]>`
           select min(heartbeat_at) > max(started_at) + interval '0.6 s' as done
           from runledger.consumers where ended_at is null`;
-        if (row?.done && haveMet()) return;
-        await new Promise((wake) => setTimeout(wake, 20));
-      }
+        return Boolean(row?.done) && haveMet();
+      });
     },
     async submit(code, facts = {}) {
       const { id = uuidv7(Date.now(), randomBytes(10)) } = facts;
@@ -182,13 +181,14 @@ export async function startFleet(
       return row;
     },
     async begun(id, attempt = 1) {
-      for (;;) {
-        const found = runs().find(
+      let found: Run | undefined;
+      await until(() => {
+        found = runs().find(
           (run) => run.event === 'begin' && run.id === id && run.attempt === attempt,
         );
-        if (found) return found;
-        await new Promise((wake) => setTimeout(wake, 5));
-      }
+        return found !== undefined;
+      });
+      return found!;
     },
     events: (id) =>
       db<{ type: string; facts: Record<string, unknown>; at: Date }[]>`

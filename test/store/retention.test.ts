@@ -258,8 +258,8 @@ t.test(
 
     await s.w.db`select runledger.ensure_partitions()`;
     const survivor = await s.runOne({ id: newId(Date.now() + 70 * DAY_MS) });
-    const events = await detachMonth(s.w.db, month);
-    t.equal(events, 4 * 3 + 2);
+    const events = await detachMonth(s.w.db, month, 'me', () => {}, 3);
+    t.equal(events, 4 * 3 + 2, 'in several pages');
     t.equal(await s.count('submissions', ids[0]!, 'id'), 0);
     t.equal(await s.count('submissions', survivor, 'id'), 1);
     t.same(await s.problems(), []);
@@ -280,6 +280,14 @@ t.test(
       s.submitOne({ id: newId() }),
       { message: /set the clock of this machine right/ },
       'a clock that is so far behind would bring the month back',
+    );
+    const later = Date.now() + 35 * DAY_MS;
+    const empty = new Date(later).toISOString().slice(0, 7).replace('-', '_');
+    t.equal(await detachMonth(s.w.db, empty), 0);
+    await t.rejects(
+      s.submitOne({ id: newId(later) }),
+      { message: /set the clock of this machine right/ },
+      'or a month without events',
     );
   },
 );

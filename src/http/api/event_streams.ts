@@ -195,10 +195,11 @@ function askAtEnd(res: ServerResponse): () => void {
   return () => void socket?.off('end', ask);
 }
 
+/** What is written counts from the next write on: nobody can have read it yet, and the first one may have many events. */
 function write(res: ServerResponse, message: string | Uint8Array): void {
   if (res.writableEnded || res.destroyed) return;
-  res.write(message);
   if (res.writableLength > UNREAD_BYTES) res.destroy();
+  else res.write(message);
 }
 
 const progressText = ({ done, of }: NonNullable<Update['progress']>) =>

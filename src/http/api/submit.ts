@@ -204,15 +204,21 @@ async function answerAccepted(
   const location = { Location: `/api/result/${id}` };
   if (waiting !== null) {
     const row = await waiting.row;
+    let message: string | undefined;
     if (row === 'gone') return null;
     if (row !== null) {
       const shown = { status: STATUS.ok, headers: wish.applied };
       const given = await recordIfPossible(web, exchange, row, shown);
-      if (given !== 'busy') return given;
+      if (typeof given !== 'string') return given;
+      message = given === 'busy' ? TOO_LARGE_NOW : UNREADABLE_NOW;
     } else if (unflushed && !(await web.submissions.settle(id))) return undone();
     if (!wish.preferred) {
-      const message = row === null ? {} : { message: TOO_LARGE_NOW };
-      return problem('timeout', { ...message, id, headers: location, close: true });
+      return problem('timeout', {
+        ...(message && { message }),
+        id,
+        headers: location,
+        close: true,
+      });
     }
   }
   return { status: STATUS.accepted, body: { id }, headers: { ...location, ...wish.applied } };
@@ -220,6 +226,8 @@ async function answerAccepted(
 
 const TOO_LARGE_NOW =
   'The submission has ended. Its result is large, and cannot be sent now: ask for it by its id.';
+const UNREADABLE_NOW =
+  'The submission has ended. Its result cannot be read now: ask for it by its id.';
 
 /** The submission is stored and has run. A record that cannot be read must not hide its id, or it would be sent again. */
 async function recordIfPossible(
@@ -227,12 +235,12 @@ async function recordIfPossible(
   exchange: Exchange,
   row: ResultRow,
   shown: Parameters<typeof recordAnswer>[3],
-): ReturnType<typeof recordAnswer> {
+): Promise<Awaited<ReturnType<typeof recordAnswer>> | 'unreadable'> {
   try {
     return await recordAnswer(web, exchange, row, shown);
   } catch (error) {
     web.failures.answerWithout(exchange, error);
-    return 'busy';
+    return 'unreadable';
   }
 }
 
@@ -265,5 +273,5 @@ async function answerReplayed(
   };
   const given = row === null ? 'busy' : await recordIfPossible(web, exchange, row, shown);
   // Retention may have removed the record, or it is too large for now; its id is still what the first call got.
-  return given === 'busy' ? { ...shown, body: { id } } : given;
+  return typeof given === 'string' ? { ...shown, body: { id } } : given;
 }
