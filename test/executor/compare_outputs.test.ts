@@ -37,8 +37,11 @@ const NEVER = new AbortController().signal;
 t.test('a large comparison leaves the worker free: it can be cancelled', async (t) => {
   const gone = new AbortController();
   // The event of the thread comes to this one before its answer.
-  const onThread = (message: unknown) =>
-    (message as { worker: Worker }).worker.once('online', () => gone.abort());
+  let answered = false;
+  const onThread = (message: unknown) => {
+    const { worker } = message as { worker: Worker };
+    worker.once('online', () => gone.abort()).once('message', () => (answered = true));
+  };
   subscribe('worker_threads', onThread);
   const cut = compared(NUMBERS, OUTPUT, ANSWER, gone.signal).finally(() =>
     unsubscribe('worker_threads', onThread),
@@ -46,6 +49,7 @@ t.test('a large comparison leaves the worker free: it can be cancelled', async (
   const waiting = cut.catch(() => {}).then(() => compared('exact', OUTPUT, ANSWER));
   await t.rejects(cut, { name: 'SandboxFault', message: 'the run was cancelled' });
   t.match(await waiting, { equal: false }, 'and the next one gets an answer of its own');
+  t.notOk(answered, 'its thread was ended');
 });
 
 t.test('large and small comparisons come to the same', async (t) => {

@@ -165,7 +165,18 @@ export const executorMutants: readonly Mutant[] = [
   ...inFile(
     'src/executor/compare_outputs.ts',
     'test/executor/compare_outputs.test.ts',
-    ['a large comparison has its own thread', 'output.length + size > SMALL_BYTES', 'size < 0'],
+    [
+      'a large comparison has its own thread',
+      'output.length + size > smallBytes(compare)',
+      'size < 0',
+    ],
+    ['numbers are many soon', '    ? SMALL_BYTES_OF_NUMBERS', '    ? SMALL_BYTES'],
+    [
+      'accounts take turns',
+      'waiting.delete(account_id);\n    const work',
+      'if (line.length === 1) waiting.delete(account_id);\n    const work',
+    ],
+    ['who is cancelled stops waiting', 'return orAborted(promise, signal);', 'return promise;'],
     [
       'it ends with its execution',
       "once(worker, 'message', { signal })",
@@ -175,6 +186,11 @@ export const executorMutants: readonly Mutant[] = [
     ['the next one uses the same thread', 'if (is_well && ', 'if (false && '],
     ['one that was cut answers nobody', 'if (is_well && ', 'if ('],
   ),
+  ...inFile('src/executor/held_contents.ts', 'test/executor/content_cache.test.ts', [
+    'who is cancelled does not wait for a content',
+    'await orAborted(holding, this.#signal)',
+    'await holding',
+  ]),
   ...inFile(
     'src/executor/test_run.ts',
     ['test/executor/judge_program.test.ts'],

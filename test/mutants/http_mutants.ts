@@ -113,10 +113,24 @@ export const httpMutants: readonly Mutant[] = [
     ' || since_ms <= forgot_ms',
     '',
   ]),
-  ...inFile('src/http/api/event_streams.ts', 'test/http/event_streams.test.ts', [
-    'a small piece costs a write, too',
-    'Math.max(bytes.length, LEAST_COST_BYTES)',
-    'bytes.length',
+  ...inFile(
+    'src/http/api/event_streams.ts',
+    'test/http/event_streams.test.ts',
+    [
+      'a small piece costs a write, too',
+      'Math.max(bytes.length, LEAST_COST_BYTES)',
+      'bytes.length',
+    ],
+    [
+      'what is just written may be long',
+      'if (res.writableLength > UNREAD_BYTES) res.destroy();\n  else res.write(message);',
+      'res.write(message);\n  if (res.writableLength > UNREAD_BYTES) res.destroy();',
+    ],
+  ),
+  ...inFile('src/listen.ts', 'test/processes/listen.test.ts', [
+    'a connection that cannot be accepted is said once a second',
+    'if (performance.now() < quiet_until_ms) return;',
+    '',
   ]),
   ...inFile('src/http/wire/new_connections.ts', 'test/http/connections.test.ts', [
     'a part of a request is none',

@@ -16,6 +16,26 @@ export const storeMutants: readonly Mutant[] = [
     ],
     ['a restore goes on where one did not end', 'if (!empty) await refuse', 'await refuse'],
   ),
+  ...inFile('sql/functions/generation.sql', 'test/store/migrate.test.ts', [
+    'an older copy of a cluster is seen',
+    'e.xid >= pg_snapshot_xmax(pg_current_snapshot())',
+    'false',
+  ]),
+  ...inFile('sql/functions/operators.sql', 'test/console/console.test.ts', [
+    'a view after the end is another one',
+    'and last.at > (select max(s.at) from events s where s.stream = submission)',
+    '',
+  ]),
+  ...inFile('src/store/keys.ts', 'test/store/keys.test.ts', [
+    'a rotation says what it saw',
+    'key.seen_version ?? null',
+    'null',
+  ]),
+  ...inFile('src/proof/policy.ts', 'test/proof/policy.test.ts', [
+    'names of witnesses differ',
+    'for (let n = 2; taken.has(name); n++)',
+    'for (let n = 2; false; n++)',
+  ]),
   ...inFile('src/store/backup.ts', 'test/store/backup.test.ts', [
     'a restore that ended leaves no mark',
     "await db.unsafe('comment on schema runledger is null');",
