@@ -182,14 +182,26 @@ async function replaceDefinitions(db: postgres.Sql): Promise<Migrated['definitio
     await db`select from runledger.migrations where name = ${DEFINITIONS} and sha256 = ${sha256}`;
   if (known) return 'unchanged';
   await inShortLocks(db, async (tx) => {
+    const [granted] = await tx.unsafe<{ commands: string }[]>(GRANTED);
     // Functions and views name each other, so bodies cannot be checked here. The tests run them.
     await tx.unsafe(`set local check_function_bodies = off; ${DROP_DEFINITIONS}`).simple();
     for (const { text } of await definitionFiles()) await tx.unsafe(text).simple();
+    await tx.unsafe(granted!.commands).simple();
     await tx`insert into runledger.migrations (name, sha256) values (${DEFINITIONS}, ${sha256})
       on conflict (name) do update set sha256 = excluded.sha256, applied_at = now()`;
   });
   return 'replaced';
 }
+
+/** The rights of other roles to read our views, such as that of a dashboard: as commands that give them again. */
+const GRANTED = `
+  select coalesce(string_agg(format(
+    'do $do$ begin if to_regclass(%1$L) is not null then grant select on %1$s to %2$s; end if; end $do$',
+    'runledger.' || quote_ident(c.relname), case a.grantee when 0 then 'public' else quote_ident(r.rolname) end), '; '), 'select') as commands
+  from pg_class c cross join lateral aclexplode(c.relacl) a left join pg_roles r on r.oid = a.grantee
+  where c.relnamespace = 'runledger'::regnamespace and c.relkind = 'v' and c.relname like 'audit\\_%'
+    and a.privilege_type = 'SELECT' and a.grantee <> c.relowner
+    and (r.rolname is null or r.rolname not in (${ROLES_NAMED.map((name) => `'${name}'`)}))`;
 
 // All commands are composed before the first one runs: dropping a view drops the views that depend on it.
 const DROP_DEFINITIONS = `

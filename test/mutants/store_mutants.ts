@@ -16,6 +16,11 @@ export const storeMutants: readonly Mutant[] = [
     ],
     ['a restore goes on where one did not end', 'if (!empty) await refuse', 'await refuse'],
   ),
+  ...inFile('src/store/migrate.ts', 'test/store/migrate.test.ts', [
+    'rights of others on our views come back',
+    'await tx.unsafe(granted!.commands).simple();',
+    '',
+  ]),
   ...inFile('sql/functions/generation.sql', 'test/store/migrate.test.ts', [
     'an older copy of a cluster is seen',
     'e.xid >= pg_snapshot_xmax(pg_current_snapshot())',

@@ -107,6 +107,32 @@ t.test(
   },
 );
 
+t.test('who else may read our views may do so after an upgrade', async (t) => {
+  const { url, superuser_url } = await freshDatabase(t);
+  const root = connect(superuser_url, { name: 'test', max: 1 });
+  const role = `dashboard "${randomBytes(6).toString('hex')}"`;
+  const named = `"${role.replaceAll('"', '""')}"`;
+  await root.unsafe(`create role ${named}`);
+  t.teardown(async () => {
+    await root.unsafe(`drop owned by ${named}; drop role ${named}`);
+    await root.end();
+  });
+  await root.unsafe(`
+    grant select on runledger.audit_keys to ${named};
+    create view runledger.audit_of_an_older_version as select 1 as x;
+    alter view runledger.audit_of_an_older_version owner to runledger_owner;
+    grant select on runledger.audit_of_an_older_version to ${named};
+    update runledger.migrations set sha256 = 'other' where name = 'definitions'`);
+  const may = async (view: string) => {
+    const [row] =
+      await root`select has_table_privilege(${role}, ${`runledger.${view}`}, 'select') as may`;
+    return row!['may'];
+  };
+  t.same(await migrate(url), { applied: [], definitions: 'replaced' });
+  t.equal(await may('audit_keys'), true);
+  t.equal(await may('audit_submissions'), false);
+});
+
 t.test('another cluster starts another generation', async (t) => {
   const { url } = await freshDatabase(t);
   const db = connect(url, { name: 'test', max: 1 });
