@@ -391,7 +391,7 @@ t.test(
     do {
       res.write(`: ${'x'.repeat(16_384)}\n\n`);
       await new Promise(setImmediate);
-    } while (res.writableLength === 0);
+    } while (res.writableLength === 0 && !res.destroyed);
     await service.worker.finish(id);
     t.ok(await eventually(() => res.writableEnded));
     t.ok(await eventually(() => streams.count === 0, 60_000));
