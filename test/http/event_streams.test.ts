@@ -18,7 +18,7 @@ import { createExecutions } from '../../src/store/executions.ts';
 import { revokeKey, rotateKey } from '../../src/store/keys.ts';
 import type { NumberedPiece } from '../../src/store/live_output.ts';
 import { createResults } from '../../src/store/results.ts';
-import { eventually } from '../support/eventually.ts';
+import { eventually, inTime } from '../support/eventually.ts';
 import { call } from './support/call.ts';
 import { startService } from './support/service.ts';
 
@@ -80,11 +80,13 @@ async function* parse(response: IncomingMessage): AsyncGenerator<Message> {
   }
 }
 
-const all = async (next: () => Promise<Message | null>) => {
+const all = (next: () => Promise<Message | null>) => inTime(gather(next), 'the end of the stream');
+
+async function gather(next: () => Promise<Message | null>): Promise<Message[]> {
   const found: Message[] = [];
   for (let message = await next(); message; message = await next()) found.push(message);
   return found;
-};
+}
 
 /** The streams of a web process, on a server of this process: what it calls and when is up to the test. */
 async function streamsInTest(
