@@ -1,6 +1,7 @@
 /** Listens on a port, or says which one is in use and how to choose another. */
 import type { ListenOptions, Server } from 'node:net';
 import { Fault } from './fault.ts';
+import type { Log } from './log.ts';
 
 export class PortInUse extends Fault {}
 
@@ -9,16 +10,13 @@ type Where = Pick<ListenOptions, 'backlog'> & {
   port: number;
   /** For a port in use: how a person chooses another one. */
   remedy: string;
-  /** A connection could not be accepted, because the machine lacks what it needs. At most once a second. */
-  onFault?: (error: Error) => void;
+  log: Pick<Log, 'warn'>;
 };
 
+/** Where the machine lacks what a connection needs, each one fails. */
 const QUIET_MS = 1_000;
 
-export async function listenOn(
-  server: Server,
-  { remedy, onFault = () => {}, ...where }: Where,
-): Promise<void> {
+export async function listenOn(server: Server, { remedy, log, ...where }: Where): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once('error', reject);
   // Without a host Node listens on `::`, or on 0.0.0.0 where the kernel has no IPv6.
@@ -38,6 +36,6 @@ export async function listenOn(
   server.on('error', (error) => {
     if (performance.now() < quiet_until_ms) return;
     quiet_until_ms = performance.now() + QUIET_MS;
-    onFault(error);
+    log.warn({ err: error }, 'a connection could not be accepted');
   });
 }

@@ -116,7 +116,7 @@ begin
     raise exception 'key % has had a new secret since % UTC, after it was looked at. %', key, utc_text(rotated.at),
       case when rotated.before_ends > clock() then format('The one before works until %s UTC, and another rotation would end it '
         'at once: if nobody has the new one, make another key for the account.', utc_text(rotated.before_ends))
-      else 'If nobody has it, rotate the key from the page of its account.' end using errcode = 'RL409';
+      else 'If nobody has it, rotate the key once more.' end using errcode = 'RL409';
   end if;
   perform append_events(key, (select max(version) from events where stream = key), array['key.rotated'],
     array[jsonb_strip_nulls(jsonb_build_object('digest', encode(digest, 'hex'), 'others_expire_at', ends, 'operator', operator,

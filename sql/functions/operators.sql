@@ -149,16 +149,17 @@ language plpgsql set search_path = runledger, pg_temp
 as $$
 declare
   seen_by record := acting_operator(session);
+  newest integer := (select max(e.version) from events e where e.stream = submission);
 begin
   if not exists (
-    select from (select e.version, e.type, e.facts, e.at from events e where e.stream = seen_by.id order by e.version desc limit 20) last
+    select from (select e.version, e.type, e.facts from events e where e.stream = seen_by.id order by e.version desc limit 20) last
     where last.type = 'operator.viewed' and last.facts ->> 'submission_id' = submission::text
-      and last.at > (select max(s.at) from events s where s.stream = submission)
+      and (last.facts ->> 'submission_version')::integer >= newest
       and not exists (
         select from events i where i.stream = seen_by.id and i.version > last.version and i.type = 'operator.signed_in')
   ) then
     perform append_to_operator(seen_by.id, 'operator.viewed', jsonb_build_object(
-      'submission_id', submission, 'operator', console_name(seen_by.name), 'request_id', record_view.request_id));
+      'submission_id', submission, 'submission_version', newest, 'operator', console_name(seen_by.name), 'request_id', record_view.request_id));
   end if;
 end
 $$;

@@ -242,8 +242,10 @@ export const eventTypes = {
   'operator.revoked': [v.strictObject({ operator })],
   'operator.signed_in': [v.strictObject({ expires_at: time, ...in_console })],
   'operator.signed_out': [v.strictObject(in_console)],
-  /** The operator saw what the account sent and what its program printed. */
-  'operator.viewed': [v.strictObject({ submission_id: uuid, ...in_console })],
+  /** The operator saw what the account sent and what its program printed. submission_version: of its newest event then. */
+  'operator.viewed': [
+    v.strictObject({ submission_id: uuid, submission_version: v.optional(count), ...in_console }),
+  ],
   /**
    * Tests that an account stored. groups: besides the root. files: the contents that the manifest names, each once. The
    * manifest has their SHA-256, so the digest of the manifest, in bytes, is one of everything.

@@ -45,12 +45,15 @@ export function cancelled(signal?: AbortSignal): SandboxFault {
   return new SandboxFault('cancelled', 'the run was cancelled', { cause: signal?.reason });
 }
 
+/** An artefact, or the program in it: something else removed them. A program whose compile made no program is no such fault. */
+const IS_MISSING = /^find the artefact|^cannot execute \/load.*: No such file or directory$/;
+
 export function faultOf(text: string): SandboxFault {
   if (text.startsWith('the deadline')) return new SandboxFault('deadline', text);
   if (text.startsWith('the machine was out of memory'))
     return new SandboxFault('out_of_memory', text);
   if (text.startsWith('no room')) return new SandboxFault('no_room', text);
-  if (text.startsWith('find the artefact')) return new SandboxFault('missing', text);
+  if (IS_MISSING.test(text)) return new SandboxFault('missing', text);
   return text.startsWith('cancelled') ? cancelled() : new SandboxFault('rejected', text);
 }
 

@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Fault } from '../fault.ts';
 import { listenOn, PortInUse } from '../listen.ts';
+import type { Log } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import { STATUS } from './wire/answer.ts';
 import { problemOf } from './wire/problem.ts';
@@ -14,7 +15,7 @@ export type MetricsEndpoint = { readonly port: number; close(): Promise<void> };
 
 export async function startMetrics(
   metrics: Metrics,
-  { host, port }: { host: string; port: number },
+  { host, port, log }: Where & { port: number },
 ): Promise<MetricsEndpoint> {
   const server = createServer(async (req, res) => {
     if (req.method !== 'GET' || req.url !== '/metrics') {
@@ -25,7 +26,7 @@ export async function startMetrics(
     res.writeHead(STATUS.ok, { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' });
     res.end(text);
   });
-  await listenFrom(server, host, port);
+  await listenFrom(server, { host, log }, port);
   return {
     port: (server.address() as AddressInfo).port,
     close: () =>
@@ -36,12 +37,14 @@ export async function startMetrics(
   };
 }
 
-async function listenFrom(server: Server, host: string, first: number): Promise<void> {
+type Where = { readonly host: string; readonly log: Log };
+
+async function listenFrom(server: Server, { host, log }: Where, first: number): Promise<void> {
   const last = Math.min(first + PORTS_TRIED - 1, 65_535);
   const remedy = 'set RUNLEDGER_METRICS_PORT to another one';
   for (let port = first; port <= last; port += 1) {
     try {
-      return await listenOn(server, { host, port, remedy });
+      return await listenOn(server, { host, port, log, remedy });
     } catch (error) {
       if (!(error instanceof PortInUse)) throw error;
     }

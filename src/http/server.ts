@@ -149,7 +149,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     // A burst of connections queues in the kernel and none is rejected.
     backlog: 4_096,
     remedy: 'end the process that uses it, or set PORT to another one (0: a free one)',
-    onFault: (error) => log.warn({ err: error }, 'a connection could not be accepted'),
+    log,
   });
   const { port } = server.address() as AddressInfo;
   const scheme = config.tls === 'native' ? 'https' : 'http';

@@ -79,7 +79,7 @@ export async function openMetrics(
   if (config.metrics_port === null) return { metrics, close: async () => {} };
   const { startMetrics } = await import('../http/metrics_endpoint.ts');
   const { metrics_host: host, metrics_port: port } = config;
-  const endpoint = await startMetrics(metrics, { host, port });
+  const endpoint = await startMetrics(metrics, { host, port, log });
   log.info({ host, port: endpoint.port }, 'metrics are served');
   return { metrics, close: () => endpoint.close() };
 }

@@ -64,6 +64,7 @@ static struct {
     object *(*PyUnicode_FromString)(const char *);
     object *(*PyList_GetItem)(object *, ssize_t);
     ssize_t (*PyList_Size)(object *);
+    object *(*PyList_New)(ssize_t);
     object *(*PyObject_Type)(object *);
     void *(*PyType_GetSlot)(object *, int);
     int (*PyType_IsSubtype)(object *, object *);
@@ -96,8 +97,8 @@ static struct {
 static int armed;               /* the next fopen64 of SCRIPT starts the zygote */
 
 /* Python's own functions, found before the fork: a program may put others in their place. */
-static struct { object *run_exit_functions, *unfreeze, *get_objects, *get_freeze_count; } own;
-static long objects_frozen;                  /* before the fork */
+static struct { object *run_exit_functions, *unfreeze, *get_objects; } own;
+static object *made_first;                   /* after the fork: the collector lists it, unless the program has frozen all objects */
 static unsigned long long objects_loaded;   /* how many shared objects were loaded before the fork */
 
 enum { PY_FILE_INPUT = 257, PY_TP_DEL = 53, PY_TP_FINALIZE = 80, PY_HAVE_GC = 1 << 14, SCAN_MOST = 200000 };
@@ -129,7 +130,7 @@ static void find_all(void)
     FIND(PyGILState_Ensure); FIND(PyRun_SimpleString); FIND(PyRun_FileExFlags); FIND(PyImport_AddModule);
     FIND(PyImport_ImportModule); FIND(PyModule_GetDict); FIND(PyDict_GetItemString); FIND(PyDict_SetItemString);
     FIND(PyDict_DelItemString); FIND(PySys_GetObject); FIND(PyObject_CallMethod); FIND(PyObject_GetAttrString);
-    FIND(PyUnicode_FromString); FIND(PyList_GetItem); FIND(PyList_Size); FIND(PyObject_Type); FIND(PyType_GetSlot);
+    FIND(PyUnicode_FromString); FIND(PyList_GetItem); FIND(PyList_Size); FIND(PyList_New); FIND(PyObject_Type); FIND(PyType_GetSlot);
     FIND(PyType_IsSubtype); FIND(PyType_GetFlags); FIND(PyErr_ExceptionMatches); FIND(PyErr_Fetch); FIND(PyErr_Restore);
     FIND(PyErr_NormalizeException); FIND(PyErr_Print); FIND(PyErr_Clear); FIND(PyErr_WriteUnraisable);
     FIND(PyLong_AsLong); FIND(PyObject_CallObject); FIND(PyErr_Occurred); FIND(Py_DecRef);
@@ -186,7 +187,6 @@ static unsigned long long count_loads(void)
     return loads;
 }
 
-static long count_frozen(void);
 static void run_script(void);
 
 FILE *fopen64(const char *path, const char *mode)
@@ -200,9 +200,7 @@ FILE *fopen64(const char *path, const char *mode)
     own.run_exit_functions = function_of("atexit", "_run_exitfuncs");
     own.unfreeze = function_of("gc", "unfreeze");
     own.get_objects = function_of("gc", "get_objects");
-    own.get_freeze_count = function_of("gc", "get_freeze_count");
     objects_loaded = count_loads();
-    objects_frozen = count_frozen();
     const struct fork_hooks hooks = { py.PyOS_BeforeFork, py.PyOS_AfterFork_Parent, py.PyOS_AfterFork_Child };
     zygote_serve(&hooks);
     run_script();
@@ -218,6 +216,7 @@ static int system_exit_code(int *code);
 /* Runs the script as the interpreter would: sets the same names, and turns each way to end into the same exit code. */
 static void run_script(void)
 {
+    made_first = py.PyList_New(0);
     object *names = py.PyModule_GetDict(py.PyImport_AddModule("__main__"));
     FILE *file = real_fopen(SCRIPT, "rb");
     if (!file) {
@@ -325,11 +324,13 @@ static void exit_plainly(int code)
  * __main__ is frozen too. The collector can free a cycle through it only if it sees every object of the cycle. A program that
  * has frozen its objects itself has frozen this as well.
  */
+static int has_frozen_all(void);
+
 static void unfreeze(void)
 {
     object *type, *value, *trace;
     py.PyErr_Fetch(&type, &value, &trace);
-    if (count_frozen() <= objects_frozen) py.PyObject_CallObject(own.unfreeze, NULL);
+    if (!has_frozen_all()) py.PyObject_CallObject(own.unfreeze, NULL);
     py.PyErr_Restore(type, value, trace);
 }
 
@@ -358,27 +359,34 @@ static int has_finalizer(object *it)
     return found;
 }
 
-static long count_frozen(void)
+static int is_listed(object *list, object *it)
 {
-    object *count = py.PyObject_CallObject(own.get_freeze_count, NULL);
-    long frozen = count ? py.PyLong_AsLong(count) : -1;
-    if (count) py.Py_DecRef(count);
-    return frozen;
+    ssize_t count = list ? py.PyList_Size(list) : 0;
+    for (ssize_t n = 0; n < count; n++)
+        if (py.PyList_GetItem(list, n) == it) return 1;
+    return 0;
+}
+
+static int has_frozen_all(void)
+{
+    object *made = py.PyObject_CallObject(own.get_objects, NULL);
+    int listed = is_listed(made, made_first);
+    if (made) py.Py_DecRef(made);
+    else py.PyErr_Clear();
+    return !listed;
 }
 
 /*
  * The list has no objects from before the fork, because they are frozen. A program cannot observe their finalizers. Nor has it
- * what the program has frozen.
+ * what the program has frozen: then there is no telling.
  */
 static int nothing_to_finalize(void)
 {
-    long frozen = count_frozen();
-    if (frozen < 0 || frozen > objects_frozen) return 0;
     object *head = py.PyInterpreterState_ThreadHead(py.PyInterpreterState_Main());
     if (py.PyThreadState_Next(head)) return 0;
     object *made = py.PyObject_CallObject(own.get_objects, NULL);
     ssize_t count = made ? py.PyList_Size(made) : -1;
-    int none = count >= 0 && count <= SCAN_MOST;
+    int none = count >= 0 && count <= SCAN_MOST && is_listed(made, made_first);
     for (ssize_t n = 0; none && n < count; n++)
         none = !has_finalizer(py.PyList_GetItem(made, n));
     if (made) py.Py_DecRef(made);    /* the list refers to all of them: while it exists, nothing is finalized */

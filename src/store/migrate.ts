@@ -193,15 +193,24 @@ async function replaceDefinitions(db: postgres.Sql): Promise<Migrated['definitio
   return 'replaced';
 }
 
-/** The rights of other roles to read our views, such as that of a dashboard: as commands that give them again. */
+/**
+ * The rights of other roles to read our views, such as those of a dashboard: as commands that give them again. A view calls
+ * functions with the rights of who reads it.
+ */
 const GRANTED = `
   select coalesce(string_agg(format(
-    'do $do$ begin if to_regclass(%1$L) is not null then grant select on %1$s to %2$s; end if; end $do$',
-    'runledger.' || quote_ident(c.relname), case a.grantee when 0 then 'public' else quote_ident(r.rolname) end), '; '), 'select') as commands
-  from pg_class c cross join lateral aclexplode(c.relacl) a left join pg_roles r on r.oid = a.grantee
-  where c.relnamespace = 'runledger'::regnamespace and c.relkind = 'v' and c.relname like 'audit\\_%'
-    and a.privilege_type = 'SELECT' and a.grantee <> c.relowner
-    and (r.rolname is null or r.rolname not in (${ROLES_NAMED.map((name) => `'${name}'`)}))`;
+    'do $do$ begin if %s(%L) is not null then grant %s %s to %I; end if; end $do$',
+    x.found_by, x.name, x.what, x.name, r.rolname), '; '), 'select') as commands
+  from (
+    select 'to_regclass' as found_by, 'runledger.' || quote_ident(c.relname) as name, 'select on' as what, c.relacl as acl, c.relowner as owner
+    from pg_class c where c.relnamespace = 'runledger'::regnamespace and c.relkind = 'v' and c.relname like 'audit\\_%'
+    union all
+    select 'to_regprocedure', format('runledger.%I(%s)', p.proname, pg_get_function_identity_arguments(p.oid)), 'execute on function', p.proacl, p.proowner
+    from pg_proc p where p.pronamespace = 'runledger'::regnamespace and p.prokind = 'f' and p.prorettype <> 'trigger'::regtype
+  ) x
+  cross join lateral aclexplode(x.acl) a join pg_roles r on r.oid = a.grantee
+  where a.privilege_type in ('SELECT', 'EXECUTE') and a.grantee <> x.owner
+    and r.rolname not in (${ROLES_NAMED.map((name) => `'${name}'`)})`;
 
 // All commands are composed before the first one runs: dropping a view drops the views that depend on it.
 const DROP_DEFINITIONS = `

@@ -137,7 +137,10 @@ async function namedForgotten(db: Db, ids: string[]): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** The account, if the log says that its submissions were forgotten, and its test sets that an operator deleted. */
+/**
+ * The account, if the log says that its submissions were forgotten, and its test sets that an operator deleted. A purge may have
+ * deleted some of these, for which an auditor needs no line.
+ */
 async function forgottenOf(db: Db, account: string): Promise<string[]> {
   const rows = await db<{ id: string }[]>`
     select ${account}::uuid as id where exists (

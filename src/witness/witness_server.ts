@@ -100,7 +100,7 @@ export async function startWitness(options: WitnessOptions): Promise<Witness> {
     requests.add({ status: String(answer.status) });
     return answer;
   };
-  await listenOn(server, { host, port, remedy: 'choose another one with --listen' });
+  await listenOn(server, { host, port, log, remedy: 'choose another one with --listen' });
   const { address, family, port: bound } = server.address() as AddressInfo;
   return {
     address: `http://${family === 'IPv6' ? `[${address}]` : address}:${bound}`,

@@ -22,10 +22,15 @@ export async function saysWhyItCannotRun(t: Test, sandbox: Sandbox): Promise<voi
     const ran = await sandbox.run(request(['/load/prog'], { load }));
     t.match(ran, { exit_code: 126, signal: null }, key);
     t.match(text(ran.stderr), /^cannot execute \/load\/prog: /);
-    await t.rejects(
-      sandbox.run(request(['/load/missing'], { load })),
-      /cannot execute \/load\/missing/,
-    );
-    await t.rejects(sandbox.run(request(['/nowhere'], { load })), /cannot execute \/nowhere/);
+    const rejected = (program: string) =>
+      sandbox.run(request([program], { load })).then(String, (error: unknown) => error);
+    t.match(await rejected('/load/missing'), {
+      kind: 'missing',
+      message: /cannot execute \/load\/missing/,
+    });
+    t.match(await rejected('/nowhere'), {
+      kind: 'rejected',
+      message: /cannot execute \/nowhere/,
+    });
   }
 }

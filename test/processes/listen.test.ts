@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { faultLine } from '../../src/fault.ts';
 import { listenOn } from '../../src/listen.ts';
+import { createLog, type Log } from '../../src/log.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -30,10 +31,12 @@ const LISTENING = `
   import { listenHost, loadConfig } from './src/config.ts';
   import { listenOn } from './src/listen.ts';
   const server = createServer();
-  await listenOn(server, { host: listenHost(loadConfig()), port: 0, remedy: 'none' });
+  await listenOn(server, { host: listenHost(loadConfig()), port: 0, remedy: 'none', log: SILENT });
   console.log(server.address().address);
   server.close();
 `;
+
+const SILENT = createLog({ level: 'silent', process: 'test' });
 
 t.test('without HOST it listens on all addresses that the kernel has', async (t) => {
   const folder = t.testdir();
@@ -53,13 +56,14 @@ t.test('without HOST it listens on all addresses that the kernel has', async (t)
 });
 
 t.test(
-  'a connection that cannot be accepted ends nothing, and is said once a second',
+  'a connection that cannot be accepted ends nothing, and is logged once a second',
   async (t) => {
     const server = createServer();
     t.teardown(() => void server.close());
     const said: string[] = [];
-    const onFault = ({ message }: Error) => void said.push(message);
-    await listenOn(server, { host: '127.0.0.1', port: 0, remedy: 'none', onFault });
+    const warning = { warn: ({ err }: { err: Error }) => void said.push(err.message) };
+    const log = warning as unknown as Log;
+    await listenOn(server, { host: '127.0.0.1', port: 0, remedy: 'none', log });
     // As Node tells of it.
     for (const message of ['accept ENFILE', 'accept ENFILE again'])
       server.emit('error', new Error(message));
@@ -72,9 +76,10 @@ t.test('the remedy for a port in use is given for nothing else', async (t) => {
   const [first, second] = [createServer(), createServer()];
   t.teardown(() => void first.close());
   const remedy = 'choose another port';
-  await listenOn(first, { host: '127.0.0.1', port: 0, remedy });
+  await listenOn(first, { host: '127.0.0.1', port: 0, remedy, log: SILENT });
   const { port } = first.address() as AddressInfo;
-  const line = (host: string) => listenOn(second, { host, port, remedy }).then(String, faultLine);
+  const line = (host: string) =>
+    listenOn(second, { host, port, remedy, log: SILENT }).then(String, faultLine);
   t.equal(await line('127.0.0.1'), `port ${port} of 127.0.0.1 is in use: choose another port`);
   // An address for documents, which no machine has.
   t.match(await line('192.0.2.1'), /^listen EADDRNOTAVAIL: .*: choose an address of this machine$/);

@@ -36,7 +36,7 @@ const MEANING: Readonly<Record<EventType, string>> = {
     'Somebody signed in to the console with that key, at most until expires_at.',
   'operator.signed_out': 'A session of the console was ended by its operator.',
   'operator.viewed':
-    'The operator saw in the console what was sent with a submission and what its program printed. While it is among the last 20 events of the operator, another look is not recorded.',
+    'The operator saw in the console what was sent with a submission and what its program printed. submission_version: of the newest event of the submission then. Another look is not recorded while this is among the last 20 events of the operator, nothing more has happened to the submission, and the operator has not signed in again.',
   'test_set.created':
     'An account stored a test set. groups: without the root. files: the different files of its tests and programs. bytes: of the manifest, which names each file with its SHA-256 and size.',
   'test_set.deleted':

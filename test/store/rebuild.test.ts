@@ -193,6 +193,19 @@ t.test('a rebuild leaves the tables as a migration makes them', async (t) => {
   t.same(await shape(), before);
 });
 
+t.test('a rebuild that fails leaves no tables', async (t) => {
+  const s = await scene(t);
+  await s.runOne();
+  const failing = () => {
+    throw new Error('its line cannot be written');
+  };
+  await t.rejects(rebuild(s.w.db, failing), /its line cannot be written/);
+  const left = await s.w.db`
+    select from pg_namespace where nspname in ('runledger_rebuild', 'runledger_replaced')`;
+  t.equal(left.length, 0);
+  t.same(await well(s.w.db), []);
+});
+
 t.test('a rebuild waits for a reader of a projection without blocking the service', async (t) => {
   const s = await scene(t);
   await s.runOne();

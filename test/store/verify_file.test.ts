@@ -56,6 +56,15 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   const newFile = () => join(folder, String(++files));
   const exported = async (first: readonly VerifierKey[] = []) => {
     const path = newFile();
+    const gone = w.connect(w.database.url, 1);
+    await gone.end();
+    // Half of one would be in the way of the next.
+    await exportLog(gone, path, first).then(
+      () => {
+        throw new Error('it needs the database');
+      },
+      () => {},
+    );
     await exportLog(w.db, path, first);
     return path;
   };
