@@ -202,10 +202,10 @@ const GRANTED = `
     'do $do$ begin if %s(%L) is not null then grant %s %s to %I; end if; end $do$',
     x.found_by, x.name, x.what, x.name, r.rolname), '; '), 'select') as commands
   from (
-    select 'to_regclass' as found_by, 'runledger.' || quote_ident(c.relname) as name, 'select on' as what, c.relacl as acl, c.relowner as owner
+    select 'to_regclass' as found_by, c.oid::regclass::text as name, 'select on' as what, c.relacl as acl, c.relowner as owner
     from pg_class c where c.relnamespace = 'runledger'::regnamespace and c.relkind = 'v' and c.relname like 'audit\\_%'
     union all
-    select 'to_regprocedure', format('runledger.%I(%s)', p.proname, pg_get_function_identity_arguments(p.oid)), 'execute on function', p.proacl, p.proowner
+    select 'to_regprocedure', p.oid::regprocedure::text, 'execute on function', p.proacl, p.proowner
     from pg_proc p where p.pronamespace = 'runledger'::regnamespace and p.prokind = 'f' and p.prorettype <> 'trigger'::regtype
   ) x
   cross join lateral aclexplode(x.acl) a join pg_roles r on r.oid = a.grantee

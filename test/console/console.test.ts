@@ -195,7 +195,7 @@ t.test('the console', async (t) => {
     t.same([await accepted(first), await accepted(second)], [true, true], 'they are as before');
     const at_once = await rotating('none');
     const rotated = await visitor.post(rotate, at_once);
-    t.match(await visitor.post(rotate, at_once), { status: 409, text: /rotate the key from the/ });
+    t.match(await visitor.post(rotate, at_once), { status: 409, text: /rotate the key once more/ });
     t.notMatch(await pageText(), 'works until');
     t.equal(await accepted(shown(rotated)), true);
     t.same([await accepted(first), await accepted(second)], [false, false]);

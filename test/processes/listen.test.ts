@@ -31,7 +31,7 @@ const LISTENING = `
   import { listenHost, loadConfig } from './src/config.ts';
   import { listenOn } from './src/listen.ts';
   const server = createServer();
-  await listenOn(server, { host: listenHost(loadConfig()), port: 0, remedy: 'none', log: SILENT });
+  await listenOn(server, { host: listenHost(loadConfig()), port: 0, remedy: 'none', log: console });
   console.log(server.address().address);
   server.close();
 `;

@@ -121,7 +121,7 @@ t.test('who else may read our views may do so after an upgrade', async (t) => {
     grant usage on schema runledger to ${named};
     grant select on runledger.audit_timeline to ${named};
     grant execute on function runledger.current_schema_of(text), runledger.upgrade_facts(text, smallint, jsonb),
-      runledger.actor_of(text, jsonb) to ${named};
+      runledger.actor_of(text, jsonb, uuid) to ${named};
     create view runledger.audit_of_an_older_version as select 1 as x;
     alter view runledger.audit_of_an_older_version owner to runledger_owner;
     grant select on runledger.audit_of_an_older_version to ${named};
