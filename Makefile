@@ -63,7 +63,7 @@ watch: $(PACKAGES) $(TAP) machine
 test-under-load: $(PACKAGES) $(TAP) machine
 	@exec node test/support/load.ts $(or $(LOAD),12) $(FILE)
 
-# FILE: run only the mutants of files whose path contains it.
+# FILE: run only the mutants of files whose path contains it, or one of several.
 .PHONY: mutants
 mutants: $(PACKAGES) $(TAP) machine
 	@exec node test/mutants/run.ts $(FILE)

@@ -1,7 +1,7 @@
 /**
  * Tests the tests: makes each change that mutants.ts lists, one at a time, and runs the test files that must notice it.
  *
- *   node test/mutants/run.ts [PATH]      only the mutants of files whose path contains PATH
+ *   node test/mutants/run.ts [PATH ...]      only the mutants of files whose path contains a PATH
  *
  * It works in copies of the tree (build/mutants) and on one PostgreSQL.
  * Each test file first runs unchanged and must pass there. A mutant is killed by the first assertion that fails, and the
@@ -50,9 +50,12 @@ type Outcome =
   | { kind: 'NOT LOADED'; why: string }
   | { kind: 'SURVIVED' | 'NOT THERE' | 'BROKEN TEST' | 'TIMED OUT' };
 
-async function main(path: string): Promise<number> {
-  const chosen = mutants.filter(({ file }) => file.includes(path));
-  if (chosen.length === 0) throw new Error(`no mutant of a file like ${path}`);
+async function main(paths: readonly string[]): Promise<number> {
+  for (const path of paths)
+    if (!mutants.some(({ file }) => file.includes(path)))
+      throw new Error(`no mutant of a file like ${path}`);
+  const isChosen = ({ file }: Mutant) => paths.some((path) => file.includes(path));
+  const chosen = paths.length === 0 ? mutants : mutants.filter(isChosen);
   for (const tree of TREES) copyTo(tree);
   const server = await startOwnServer();
   try {
@@ -245,4 +248,4 @@ function splitOnce(text: string, at: string): [string, string | null] {
   return index === -1 ? [text, null] : [text.slice(0, index), text.slice(index + at.length)];
 }
 
-process.exitCode = await main(process.argv[2] ?? '');
+process.exitCode = await main(process.argv.slice(2));
