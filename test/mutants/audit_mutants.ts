@@ -48,6 +48,11 @@ export const auditMutants: readonly Mutant[] = [
     "'request_id', b -> 'request_id', ",
     '',
   ]),
+  ...inFile('sql/migrations/000016_requests_index.sql', PLANS, [
+    'requests are found by id',
+    "  (facts ->> 'request_id') text_bloom_ops,",
+    "  (facts ->> 'language') text_bloom_ops,",
+  ]),
   ...inFile(
     'sql/migrations/000008_audit.sql',
     PLANS,
@@ -55,11 +60,6 @@ export const auditMutants: readonly Mutant[] = [
       'losses are found by time',
       'create index events_losses on events (at)',
       'create index events_losses on events (version)',
-    ],
-    [
-      'requests are found by id',
-      "  (facts ->> 'request_id') text_bloom_ops,",
-      "  (facts ->> 'language') text_bloom_ops,",
     ],
     [
       'an account is read by time',

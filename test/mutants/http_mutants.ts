@@ -60,7 +60,7 @@ export const httpMutants: readonly Mutant[] = [
     [
       'a body behind many requests is not read before its turn',
       '? 0 : PIPELINED)) stopReading(socket);',
-      '? 0 : PIPELINED)) socket.pause();',
+      '? 0 : PIPELINED)) return;',
     ],
     ['a head that rests is not too slow', 'isPaused || isTimed', 'isTimed'],
   ),
