@@ -1,7 +1,6 @@
 /** Listens on a port, or says which one is in use and how to choose another. */
 import type { ListenOptions, Server } from 'node:net';
 import { Fault } from './fault.ts';
-import type { Log } from './log.ts';
 
 export class PortInUse extends Fault {}
 
@@ -10,7 +9,7 @@ type Where = Pick<ListenOptions, 'backlog'> & {
   port: number;
   /** For a port in use: how a person chooses another one. */
   remedy: string;
-  log: Pick<Log, 'warn'>;
+  log: { warn(facts: { err: Error }, message: string): void };
 };
 
 /** Where the machine lacks what a connection needs, each one fails. */

@@ -1,6 +1,7 @@
 /** The database's machine is lost without notice, and another takes its place: connections to the first say nothing. */
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { eventually } from '../support/eventually.ts';
 import { call } from './support/call.ts';
 import { cuttable } from './support/cuttable.ts';
 import { HELLO, startService } from './support/service.ts';
@@ -58,6 +59,19 @@ t.test('web replaces connections that do not answer', async (t) => {
   );
   const all = await Promise.all(Array.from({ length: 30 }, list));
   t.same(new Set(all.map(({ status }) => status)), new Set([200]), 'on every connection');
+});
+
+t.test('connections that nobody uses are replaced before somebody does', async (t) => {
+  const { key, proxy, web, submit, large } = await webBehindProxy(t);
+  const list = () => call(web.origin, { path: '/api/submissions', key });
+  const listOnAll = () => Promise.all(Array.from({ length: 30 }, list));
+  await listOnAll();
+  t.equal((await submit()).status, 202);
+  proxy.lose();
+  t.ok(proxy.lost('runledger web') > 3);
+  t.ok(await eventually(() => proxy.lost('runledger web') === 0));
+  const asked = [...(await listOnAll()), await submit(), await large()];
+  t.same(new Set(asked.map(({ status }) => status)), new Set([200, 202]));
 });
 
 t.test(

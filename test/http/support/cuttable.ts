@@ -8,12 +8,15 @@ export type Cuttable = {
   cut(): Promise<void>;
   /** Its connections, or those of one application, carry nothing any more, and neither side notices; new ones work. */
   lose(application?: string): void;
+  /** How many connections of this application were lost and are still open. */
+  lost(application: string): number;
   mend(): Promise<void>;
 };
 
 export async function cuttable(t: Test, url: string): Promise<Cuttable> {
   const target = new URL(url);
   const sockets = new Set<Socket>();
+  const lost = new Set<Socket>();
   /** What each connection began with: it names its application. */
   const beginnings = new WeakMap<Socket, Buffer>();
   let server = await listen(0);
@@ -38,6 +41,7 @@ export async function cuttable(t: Test, url: string): Promise<Cuttable> {
           one.on('error', () => {});
           one.on('close', () => {
             sockets.delete(one);
+            lost.delete(one);
             other.destroy();
           });
         }
@@ -59,8 +63,11 @@ export async function cuttable(t: Test, url: string): Promise<Cuttable> {
         if (!beginnings.get(socket)?.includes(application)) continue;
         socket.unpipe();
         socket.resume();
+        lost.add(socket);
       }
     },
+    lost: (application) =>
+      [...lost].filter((one) => beginnings.get(one)?.includes(application)).length / 2,
     async mend() {
       server = await listen(port);
     },
