@@ -123,8 +123,8 @@ export const httpMutants: readonly Mutant[] = [
     ],
     [
       'what is just written may be long',
-      'if (res.writableLength > UNREAD_BYTES) res.destroy();\n  else res.write(message);',
-      'res.write(message);\n  if (res.writableLength > UNREAD_BYTES) res.destroy();',
+      ' + (first_bytes.get(res) ?? 0)) res.destroy();\n  else res.write(message);',
+      ') res.destroy();\n  else res.write(message), res.writableLength > UNREAD_BYTES && res.destroy();',
     ],
   ),
   ...inFile('src/listen.ts', 'test/processes/listen.test.ts', [

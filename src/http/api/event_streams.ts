@@ -146,6 +146,7 @@ export function createEventStreams(
       const stopAsking = askAtEnd(res);
       const unfollow = feed.follow(id, update, { onUpdate, onOutput } satisfies Follower);
       onUpdate({ ...update, events: update.events.filter(({ version }) => version > after) });
+      first_bytes.set(res, res.writableLength);
       // A request in flight while the process stops: nothing would come any more, and it would hold up the stop.
       if (closed) end(res);
       return () => {
@@ -195,10 +196,13 @@ function askAtEnd(res: ServerResponse): () => void {
   return () => void socket?.off('end', ask);
 }
 
-/** What is written counts from the next write on: nobody can have read it yet, and the first one may have many events. */
+/** Of the events that a stream begins with, of which there may be many. They do not count as unread. */
+const first_bytes = new WeakMap<ServerResponse, number>();
+
+/** What is written counts from the next write on: nobody can have read it yet. */
 function write(res: ServerResponse, message: string | Uint8Array): void {
   if (res.writableEnded || res.destroyed) return;
-  if (res.writableLength > UNREAD_BYTES) res.destroy();
+  if (res.writableLength > UNREAD_BYTES + (first_bytes.get(res) ?? 0)) res.destroy();
   else res.write(message);
 }
 
