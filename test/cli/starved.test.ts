@@ -41,7 +41,14 @@ const LONG = { cpu_time: 15, wall_time: 600 };
 /** What else keeps this machine busy may starve the service, too. What the attack starves is starved in each round. */
 const ROUNDS = 3;
 
-type Result = { verdict: string; attempts: number; cpu_time: number; wall_time: number };
+type Result = {
+  verdict: string;
+  attempts: number;
+  cpu_time: number;
+  wall_time: number;
+  /** The data of each `lost` event. */
+  lost: string[];
+};
 type Service = {
   address: string;
   lines: string[];
@@ -106,9 +113,18 @@ async function submit(service: Service, key: string, code: string, limits = {}):
   for (;;) {
     const found = await fetch(`${service.address}/api/result/${id}`, { headers });
     const result = (await found.json()) as Result & { status: string };
-    if (['completed', 'error'].includes(result.status)) return result;
+    if (['completed', 'error'].includes(result.status))
+      return { ...result, lost: result.attempts > 1 ? await losses(service, headers, id) : [] };
     await sleep(500);
   }
+}
+
+/** Of a submission that has ended. */
+async function losses(service: Service, headers: Record<string, string>, id: string) {
+  const events = await fetch(`${service.address}/api/result/${id}/events`, { headers });
+  return [...(await events.text()).matchAll(/^event: lost\ndata: (.*)$/gm)].map(
+    ([, data]) => data!,
+  );
 }
 
 /** Asks for the service's health until `done` settles. */
@@ -160,14 +176,16 @@ for (const [from, keys] of [
         `slowest health ${slowest_ms.toFixed(0)} ms; ${results.map((r) => `${r.verdict} ${r.cpu_time}/${r.wall_time}`).join(', ')}`,
       );
       return {
-        lost: results.reduce((sum, { attempts }) => sum + attempts - 1, 0),
+        attempts: results.map(({ attempts }) => attempts),
+        lost: results.flatMap(({ lost }) => lost),
         verdicts: results.map(({ verdict }) => verdict),
         failed_health: failed,
         starved: service.lines.slice(said).filter((line) => STARVED.test(line)),
       };
     };
     const clean = {
-      lost: 0,
+      attempts: [1, 1, 1, 1, 1],
+      lost: [],
       verdicts: ['TLE', 'TLE', 'TLE', 'TLE', 'AC'],
       failed_health: [],
       starved: [],
