@@ -288,6 +288,10 @@ export async function joinQueue<E extends Epoch>(
     if (!alive) return declaredDead(current);
     current.turn = turn;
     const was = state();
+    if (was === 'doubtful' && !failing) {
+      const since_ms = Math.round(performance.now() - confirmed_at);
+      log.warn({ since_ms }, 'a heartbeat was confirmed too late');
+    }
     confirm(sent);
     if (current.fenced) return advance(current);
     if (was === 'doubtful') current.epoch.wake();

@@ -272,7 +272,9 @@ export function openExecutionEpoch(
       const jobs = await fetches.unlessSilent(() => fetchExecutions(fetching, wanted));
       if (isFenced) return false;
       in_flight.add(jobs.map(({ id }) => id));
-      for (const job of jobs) void run(job);
+      // The others are started, and take their reservations before one that runs alone does.
+      const in_order = jobs.toSorted((one, other) => Number(one.alone) - Number(other.alone));
+      for (const job of in_order) void run(job);
       return jobs.length === at_most;
     } catch (error) {
       // A statement that the database rejected has fetched nothing.

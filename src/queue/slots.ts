@@ -8,7 +8,8 @@
  * A job has a reservation from the moment it is fetched, so that no more jobs are fetched than fit. Slots go to reservations
  * by turn (a job's priority: the first job of a newcomer comes before the many of somebody else), and within a turn in the
  * order of asking. A submission that took a worker down before reserves all slots: it waits until everyone else has left and
- * runs without neighbours. From the moment it asks, nobody enters before it, so it cannot starve.
+ * runs without neighbours. What had a reservation before it enters before it, because the database has started that; what comes
+ * later does not, so it cannot starve.
  *
  * An execution of many tests may take minutes. Between two tests it passes its slot: if others wait, the first of them enters,
  * and the execution waits for its next turn. So that they can wait here, a worker fetches newcomers though no slot is free: one
@@ -79,6 +80,8 @@ export type SlotJob = {
 
 type Waiting = {
   alone: boolean;
+  /** Reservations are numbered in the order in which they were made. */
+  number: number;
   /** How many slots it needs. */
   weight: number;
   turn: number;
@@ -112,6 +115,9 @@ export function createSlots(options: SlotsOptions): Slots {
   let occupied = 0;
   let reserved = 0;
   let alone_reserved = 0;
+  let numbers = 0;
+  /** The numbers of reservations that have had no slot yet, in their order; without those that need all slots. */
+  const fresh = new Set<number>();
   /** Executions that need two slots. */
   let pairs = 0;
   /** Executions that pass their slot, whether they have it or wait for it. */
@@ -120,6 +126,12 @@ export function createSlots(options: SlotsOptions): Slots {
   const spares = new Set<AbortController>();
 
   const fits = (weight: number) => occupied + weight <= count;
+  const isFirstOfAll = (number: number) => {
+    const [oldest = number] = fresh;
+    return oldest >= number;
+  };
+  const mayEnter = ({ alone, weight, number }: Pick<Waiting, 'alone' | 'weight' | 'number'>) =>
+    fits(weight) && (!alone || isFirstOfAll(number));
 
   function prefetch(): number {
     if (durations_ms.length < REMEMBERED || passers > 0) return 0;
@@ -149,10 +161,13 @@ export function createSlots(options: SlotsOptions): Slots {
     let passes = false;
     let gone = false;
     let weight = alone ? count : 1;
+    const number = ++numbers;
     reserved += weight;
     if (alone) alone_reserved += 1;
+    else fresh.add(number);
 
     function occupy(): void {
+      fresh.delete(number);
       occupied += weight;
       run = { since_ms: now(), passes };
       running.add(run);
@@ -169,7 +184,7 @@ export function createSlots(options: SlotsOptions): Slots {
     function wait(passed: boolean): { entered: Promise<boolean>; giveUp: () => boolean } {
       const { promise, resolve } = Promise.withResolvers<boolean>();
       const mine: Waiting = {
-        ...{ alone, weight, turn, newcomer, passed },
+        ...{ alone, number, weight, turn, newcomer, passed },
         enter() {
           occupy();
           resolve(true);
@@ -205,11 +220,12 @@ export function createSlots(options: SlotsOptions): Slots {
 
     return {
       async enter(limit) {
-        if (waiting.length === 0 && fits(weight)) {
+        if (waiting.length === 0 && mayEnter({ alone, weight, number })) {
           occupy();
           return true;
         }
         const { entered, giveUp } = wait(false);
+        admit();
         if (limit === undefined) return entered;
         const { at_most_ms, signal } = limit;
         const stop = () => {
@@ -267,10 +283,11 @@ export function createSlots(options: SlotsOptions): Slots {
         if (weight > 1 && !alone) pairs -= 1;
         if (alone) alone_reserved -= 1;
         if (passes) passers -= 1;
+        fresh.delete(number);
         if (run !== null) {
           durations_ms = [...durations_ms, now() - run.since_ms].slice(-REMEMBERED);
           vacate(run);
-        }
+        } else admit();
         onFree();
       },
     };
@@ -283,7 +300,9 @@ export function createSlots(options: SlotsOptions): Slots {
       return isFirst(mine) === isFirst(other) ? mine.turn < other.turn : isFirst(mine);
     };
     const before = waiting.findLastIndex((other) => !passes(other));
-    waiting.splice(before + 1, 0, mine);
+    const later_alone = waiting.findIndex((other) => other.alone && mine.number < other.number);
+    const may_pass_it = later_alone !== -1 && !mine.passed;
+    waiting.splice(may_pass_it ? Math.min(before + 1, later_alone) : before + 1, 0, mine);
     wantSpares();
   }
 
@@ -294,7 +313,7 @@ export function createSlots(options: SlotsOptions): Slots {
   }
 
   function admit(): void {
-    while (waiting.length > 0 && fits(waiting[0]!.weight)) waiting.shift()!.enter();
+    while (waiting.length > 0 && mayEnter(waiting[0]!)) waiting.shift()!.enter();
   }
 
   const areSingle = () => alone_reserved === 0 && pairs === 0;

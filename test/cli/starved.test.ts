@@ -35,7 +35,8 @@ const HONEST = `
 #include <ctime>
 int main() { while (clock() < 2 * CLOCKS_PER_SEC) continue; }`;
 /** What the service logs when a part of it did not run for too long. */
-const STARVED = /no heartbeat|the database is away|did not answer|found dead|launcher was lost/;
+const STARVED =
+  /no heartbeat|the database is away|did not answer|found dead|launcher was lost|restart in|confirmed too late/;
 /** Only CPU time may decide its verdict: on a busy machine it waits long for a processor. */
 const LONG = { cpu_time: 15, wall_time: 600 };
 /** What else keeps this machine busy may starve the service, too. What the attack starves is starved in each round. */
@@ -78,21 +79,22 @@ async function start(t: Test): Promise<Service> {
     await rm(folder, { recursive: true, force: true });
   });
   const lines: string[] = [];
+  const started = Promise.withResolvers<string>();
   createInterface({ input: child.stderr }).on('line', (line) => lines.push(line));
-  for await (const line of createInterface({ input: child.stdout })) {
-    lines.push(line);
-    const address = /^address +(\S+)/.exec(line)?.[1];
-    if (address === undefined) continue;
-    child.stdout.resume();
-    const run = async (...args: string[]) => {
-      const { status, stdout, stderr } = await runledger(args, own);
-      if (status !== 0) throw new Error(stderr);
-      return stdout.trim();
-    };
-    const key = (account: string) => run('keys', 'create', '--account', account, '--tier', 'free');
-    return { address, lines, run, key };
-  }
-  throw new Error(lines.join('\n'));
+  createInterface({ input: child.stdout })
+    .on('line', (line) => {
+      lines.push(line);
+      const address = /^address +(\S+)/.exec(line)?.[1];
+      if (address !== undefined) started.resolve(address);
+    })
+    .on('close', () => started.reject(new Error(lines.join('\n'))));
+  const run = async (...args: string[]) => {
+    const { status, stdout, stderr } = await runledger(args, own);
+    if (status !== 0) throw new Error(stderr);
+    return stdout.trim();
+  };
+  const key = (account: string) => run('keys', 'create', '--account', account, '--tier', 'free');
+  return { address: await started.promise, lines, run, key };
 }
 
 async function submit(service: Service, key: string, code: string, limits = {}): Promise<Result> {

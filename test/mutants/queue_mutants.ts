@@ -273,6 +273,11 @@ export const queueMutants: readonly Mutant[] = [
     ['a fetch without an answer fences the epoch', 'if (!rejected) answerLost();', ''],
     ['what arrives after the fence does not count', 'if (isFenced) return false;', ''],
     [
+      'what is fetched with one that runs alone begins before it',
+      'Number(one.alone) - Number(other.alone)',
+      '0',
+    ],
+    [
       'a returned job is not known while it is unlocked',
       "if (end === 'returned') in_flight.returning(job.id);",
       '',
@@ -295,6 +300,21 @@ export const queueMutants: readonly Mutant[] = [
       'one that passes its slot comes back',
       'const { entered, giveUp } = wait(true);',
       'const { entered, giveUp } = wait(false); occupied -= 1;',
+    ],
+    [
+      'what is reserved first enters before one that runs alone',
+      'fits(weight) && (!alone || isFirstOfAll(number))',
+      'fits(weight)',
+    ],
+    [
+      'what waits for its first slot waits for no other that has passed its own',
+      'may_pass_it ? Math.min(before + 1, later_alone) : before + 1',
+      'before + 1',
+    ],
+    [
+      'what has passed its slot waits for one that runs alone',
+      'later_alone !== -1 && !mine.passed',
+      'later_alone !== -1',
     ],
     [
       'one newcomer for each execution that passes',

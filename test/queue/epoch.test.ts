@@ -345,6 +345,22 @@ t.test('a job that runs alone is fetched with others and not started with them',
   t.same(await Promise.all(ids.map(s.status)), ['running', 'pending', 'running']);
 });
 
+t.test('a job that runs alone begins after those that were fetched with it', async (t) => {
+  const s = await scene(t);
+  const ids = [await s.add(), await s.add(), await s.add()];
+  await s.w.db`
+    update graphile_worker._private_jobs set payload = (payload::jsonb || '{"alone": true}')::json
+    where payload ->> 'id' = ${ids[0]!}`;
+  const begun: string[] = [];
+  const task: ExecutionTask = async ({ submission_id }) => {
+    begun.push(submission_id);
+    return 'finished';
+  };
+  s.open({ task });
+  await until(() => begun.length === 3);
+  t.same(begun, [ids[1], ids[2], ids[0]]);
+});
+
 t.test('tasks outlive their epoch: they complete and finish on the current one', async (t) => {
   const s = await scene(t);
   const id = await s.add();

@@ -167,6 +167,36 @@ t.test('one that runs alone waits for all others, and nobody enters before it', 
   t.ok(await next);
 });
 
+t.test('what was reserved before one that runs alone enters before it', async (t) => {
+  const { slots } = given();
+  const [early, passer] = [slots.reserve(), slots.reserve()];
+  passer.willPass();
+  const alone = slots.reserve({ alone: true });
+  const order: string[] = [];
+  const quiet = alone.enter().then(() => {
+    order.push('alone');
+    alone.leave();
+  });
+  await wait(10);
+  t.same(order, [], 'it waits, though every slot is free');
+  t.ok(await passer.enter({ at_most_ms: 1_000, signal: new AbortController().signal }));
+  const back = passer.pass(new AbortController().signal).then(() => {
+    order.push('passer');
+    passer.leave();
+  });
+  t.ok(await early.enter());
+  order.push('early');
+  early.leave();
+  await Promise.all([quiet, back]);
+  t.same(order, ['early', 'alone', 'passer'], 'what has had a slot waits for it');
+
+  const gone = slots.reserve();
+  const next = slots.reserve({ alone: true });
+  const entered = next.enter();
+  gone.leave();
+  t.ok(await entered, 'what was given back is not waited for');
+});
+
 t.test('one that passes its slot lets the first that waits enter, and comes back', async (t) => {
   const { slots } = given({ count: 1 });
   const { signal } = new AbortController();
