@@ -15,8 +15,10 @@ import {
 } from './support/document.ts';
 import { HELLO, startService } from './support/service.ts';
 
+/** Of the tests that only ask for the document, or for what rejects a parameter. */
+const service = await startService(t, { webs: 1 });
+
 t.test('the document', async (t) => {
-  const service = await startService(t, { webs: 1 });
   const document = await readDocument(service.webs[0]!.origin);
   const found = await new Validator().validate(structuredClone(document.json));
   t.equal(found.valid, true, JSON.stringify(found.errors));
@@ -33,7 +35,6 @@ t.test('the document', async (t) => {
 
 // What the recommended rules of Spectral and Redocly ask for; CONTRIBUTING says how to run the two.
 t.test('the document is as linters want it', async (t) => {
-  const service = await startService(t, { webs: 1 });
   const { json, checkSchema } = await readDocument(service.webs[0]!.origin);
   t.ok(Object.keys(json.info.contact).length && Object.keys(json.info.license).length);
   t.ok(json.info.description && json.servers.length > 0);
@@ -67,7 +68,6 @@ t.test('the document is as linters want it', async (t) => {
 });
 
 t.test('answers may get fields, and requests have no others', async (t) => {
-  const service = await startService(t, { webs: 1 });
   const document = await readDocument(service.webs[0]!.origin);
   const schemas = (json: Document['json']) => json.components['schemas']!;
   const answers = answersOf(document.json);
@@ -108,7 +108,6 @@ function boundsIn(schema: unknown): unknown[] {
 t.test(
   'a parameter that a call does not have is rejected, or ignored by what monitors ask',
   async (t) => {
-    const service = await startService(t, { webs: 1 });
     const { origin } = service.webs[0]!;
     const key = await service.key();
     await service.worker.beat();

@@ -67,6 +67,7 @@ t.test('C and C++: files in folders find the headers of the work folder first', 
 
 t.test('C++: precompiled headers serve a program of several files', async (t) => {
   const fast = await anExecutor(t, {
+    languages: ['cpp'],
     switches: { ...PLAIN, precompiled_headers: true },
     header_sets: [['iostream']],
   });

@@ -27,7 +27,7 @@ export type Ended = {
 
 export type Scene = Awaited<ReturnType<typeof openScene>>;
 
-const LOOK_MS = 20;
+const LOOK_MS = 50;
 /** For what takes seconds. */
 const SELDOM_MS = 100;
 /** Before the test is ended for hanging, so that it says for what it waited. */

@@ -22,6 +22,8 @@ export type Load = {
   readonly done: number;
   /** Connections that were reset before any byte of an answer, so far. */
   readonly resets: number;
+  /** Each client pauses so long after each of its tasks. */
+  pause(ms: number): void;
   stop(): Promise<{
     results: Map<string, Record<string, unknown>>;
     wrong: string[];
@@ -40,6 +42,7 @@ export function startLoad(origins: readonly string[], key: string, clients: numb
   let turn = 0;
   let busy = 0;
   let resets = 0;
+  let pause_ms = 0;
 
   /** Asks until somebody answers with something else than 503; each of those has to say when to come back. */
   async function ask(method: string, path: string, headers: Record<string, string>, body = '') {
@@ -142,6 +145,7 @@ export function startLoad(origins: readonly string[], key: string, clients: numb
       await KINDS[n % KINDS.length]!(n).catch(
         (error) => void wrong.push(`a request failed: ${error.code ?? ''} ${error.message}`),
       );
+      if (pause_ms > 0) await wait(pause_ms);
     }
   });
   return {
@@ -150,6 +154,9 @@ export function startLoad(origins: readonly string[], key: string, clients: numb
     },
     get resets() {
       return resets;
+    },
+    pause(ms) {
+      pause_ms = ms;
     },
     async stop() {
       running = false;
