@@ -4,13 +4,14 @@
 
 -- Whether a delivery is due, and its receiver: asked before the attempt waits for its turn. No row after a purge. Where the
 -- clock was set back behind the delivery's last event, nobody can tell how long it has waited: then its job decides, which was
--- moved by the same time (move_future_jobs).
+-- moved by the same time (move_future_jobs). waited_ms: since it became due.
 create or replace function runledger.delivery_due(id uuid)
-returns table (url text, account_id uuid, is_due boolean)
+returns table (url text, account_id uuid, is_due boolean, waited_ms double precision)
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
   select convert_from(p.bytes, 'UTF8'), s.account_id, case when d.next_at <= clock() then true else
-    (select e.at from log e where e.stream = d.id order by e.version desc limit 1) > clock() end
+    (select e.at from log e where e.stream = d.id order by e.version desc limit 1) > clock() end,
+    extract(epoch from clock() - d.next_at)::double precision * 1000
   from deliveries d join submissions s on s.id = d.id join payloads p on p.stream = d.id and p.kind = 'webhook_url'
   where d.id = delivery_due.id and d.status = 'waiting'
 $$;

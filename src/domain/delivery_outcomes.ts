@@ -16,12 +16,13 @@ export const OUTCOMES = [
   'tls_failed',
   'answer_broken', // before a status: the connection ended, or the bytes were not HTTP
   'secret_unreadable', // nothing was sent, because nothing could be signed
+  'overdue', // nothing was sent, because the receiver had no room for a day
 ] as const;
 
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** The outcomes of an attempt that had a secret to sign with. */
-export type AttemptOutcome = Exclude<Outcome, 'secret_unreadable'>;
+/** The outcomes of an attempt that was made. */
+export type AttemptOutcome = Exclude<Outcome, 'secret_unreadable' | 'overdue'>;
 
 export const DELIVERY_ENDS = [
   'delivered',

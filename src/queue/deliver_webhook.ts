@@ -11,9 +11,12 @@
  *   * A job can come twice to this process: its consumer was declared dead, and the same process fetches the job again while
  *     the attempt still runs. The second task waits for the first and then begins with `due`.
  *   * The turn at the receiver comes before the bytes: a task that waits for one holds an id and no body.
+ *   * A job that finds no room at the receiver is put back. After a day of that the attempt has failed, and the schedule goes on:
+ *     so a delivery to a receiver that hangs ends, too.
  *   * On a stop, a task that waits for a turn puts its job back at once, and one that sends may finish until `cut`. An attempt
  *     that is cut off is appended as such, is repeated at once, and does not count in the schedule.
  */
+import type { Outcome } from '../domain/delivery_outcomes.ts';
 import { type ResultRow, SMALL_RECORD_BYTES } from '../domain/record.ts';
 import type { Log } from '../log.ts';
 import type { Deliveries, OpenDelivery } from '../store/deliveries.ts';
@@ -50,10 +53,14 @@ export type DeliveryObserver = {
   ended(how: string): void;
 };
 
-/** The facts of the event: an attempt, or why it could not be signed. */
-type AttemptFacts = Omit<Attempt, 'outcome'> & {
-  outcome: Attempt['outcome'] | 'secret_unreadable';
-};
+/** The facts of the event: an attempt, or why none was made. */
+type AttemptFacts = Omit<Attempt, 'outcome'> & { outcome: Outcome };
+
+/**
+ * An attempt that has found no room at its receiver for so long has failed. Otherwise the deliveries to a receiver that hangs
+ * would never end, and retention keeps the months of what has not ended.
+ */
+export const OVERDUE_MS = 24 * 3_600_000;
 
 /** `body`: what a further attempt has to send, if the database does not have it. */
 type Made = { facts: AttemptFacts; body: Uint8Array | null };
@@ -67,9 +74,12 @@ export function createDeliverTask(options: DeliverOptions): DeliveryTask {
     if (!due.is_due) return deliveries.putBackEarly(id);
     const entry = await gate.enter(hostOf(due.url), due.account_id, stopping).catch(() => null);
     if (entry === null) return deliveries.putBack(id, 0);
-    if (entry.kind === 'full') return deliveries.putBack(id, entry.retry_in_ms);
+    if (entry.kind === 'full') {
+      if (due.waited_ms < OVERDUE_MS) return deliveries.putBack(id, entry.retry_in_ms);
+      return attempt(options, id, consumer, overdue);
+    }
     try {
-      await attempt(options, id, consumer);
+      await attempt(options, id, consumer, make);
     } finally {
       entry.leave();
     }
@@ -89,7 +99,12 @@ function hostOf(url: string): string {
   return URL.parse(url)?.hostname ?? '';
 }
 
-async function attempt(options: DeliverOptions, id: string, consumer: string): Promise<void> {
+async function attempt(
+  options: DeliverOptions,
+  id: string,
+  consumer: string,
+  make: (options: DeliverOptions, delivery: OpenDelivery) => Promise<Made> | Made,
+): Promise<void> {
   // Checked again: time has passed in line, and another process may have been quicker.
   const delivery = await options.deliveries.open(id);
   // It has ended; or the clock was set back, and its job must not be lost.
@@ -126,9 +141,10 @@ async function attempt(options: DeliverOptions, id: string, consumer: string): P
 /** Makes the attempt. A secret that cannot be decrypted is a failure like any other: its key may be put back. */
 async function make(options: DeliverOptions, delivery: OpenDelivery): Promise<Made> {
   const { record, url, encrypted_secret, traceparent } = delivery;
-  if (encrypted_secret === null) return unreadable('missing');
+  if (encrypted_secret === null) return notMade('secret_unreadable', 'missing');
   const opened = decryptSecret(options.keys, record.id, encrypted_secret);
-  if (opened.kind !== 'decrypted') return unreadable(`${opened.kind} ${opened.key_id}`);
+  if (opened.kind !== 'decrypted')
+    return notMade('secret_unreadable', `${opened.kind} ${opened.key_id}`);
   const body = delivery.body ?? (await bodyOf(options, record));
   const at = options.now();
   const headers = {
@@ -150,9 +166,10 @@ function bodyOf(options: DeliverOptions, record: ResultRow): Uint8Array | Promis
   return options.bodyOf(record);
 }
 
-function unreadable(detail: string): Made {
+const overdue = () => notMade('overdue', null);
+
+function notMade(outcome: Outcome, detail: string | null): Made {
   const none = { status: null, address: null, retry_after_ms: null, answer_bytes: 0 };
-  const outcome = 'secret_unreadable';
   return {
     facts: { ...none, outcome, detail, answer_cut: false, duration_ms: 0 },
     body: null,

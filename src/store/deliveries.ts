@@ -48,7 +48,13 @@ export type AttemptRecord = {
   body: Uint8Array | null;
 };
 
-export type DueDelivery = { url: string; account_id: string; is_due: boolean };
+export type DueDelivery = {
+  url: string;
+  account_id: string;
+  is_due: boolean;
+  /** Since it became due; below 0 after the clock was set back. */
+  waited_ms: number;
+};
 
 export type Deliveries = {
   /** Null: it has ended or does not exist, and the job is left over. */

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { createDeliveries, type Deliveries, replayDelivery } from '../../src/store/deliveries.ts';
 import { createKey } from '../../src/store/keys.ts';
@@ -301,6 +302,44 @@ t.test('deliveries that hang do not delay another account at the same host', asy
   await receiver.received(5);
   t.equal(receiver.got.length, 5, 'four of the first account, which still hang');
 });
+
+t.test(
+  'what finds no room at its receiver for a day fails, and ends by its schedule',
+  async (t) => {
+    const bench = await openBench(t, {
+      RUNLEDGER_SHUTDOWN_GRACE: '1ms',
+      RUNLEDGER_WEBHOOK_TIMEOUT: '60s',
+      RUNLEDGER_WEBHOOK_SCHEDULE: '1h',
+    });
+    const { db } = bench;
+    await using receiver = await openReceiver(() => {});
+    for (let n = 0; n < 10; n += 1) await bench.ended(urlTo(receiver.port));
+    const hoursPass = async (hours: number) => {
+      await db.unsafe(`create or replace function runledger.clock() returns timestamptz
+      language sql volatile as $$ select clock_timestamp() + interval '${hours} hours' $$`);
+      await db`update graphile_worker._private_jobs set run_at = now() where locked_at is null`;
+      await db`select runledger.announce_jobs()`;
+      await wait(200);
+    };
+    /** Those of which every attempt was overdue. */
+    const overdue = (attempts: number) => db<{ id: string; status: string; has_secret: boolean }[]>`
+    select d.id, d.status, exists (select from runledger.webhook_secrets w where w.submission_id = d.id) as has_secret
+    from runledger.deliveries d where d.attempts = ${attempts} and ${attempts} = (select count(*) from runledger.events e
+      where e.stream = d.id and e.facts @> '{"outcome": "overdue", "status": null, "counts": true}')`;
+    const part = await bench.start();
+    t.teardown(() => part.stop());
+    await receiver.received(4);
+    await hoursPass(23);
+    t.same(await overdue(1), [], 'it is put back for a day');
+    let found = await overdue(1);
+    for (; found.length === 0; found = await overdue(1)) await hoursPass(25);
+    t.match(found[0], { status: 'waiting', has_secret: true });
+    for (; found[0]?.status !== 'exhausted'; found = await overdue(2)) await hoursPass(52);
+    t.match(found[0], { has_secret: false });
+    const sent = receiver.got.map(({ headers }) => headers['webhook-id']);
+    t.notOk(sent.includes(found[0]!.id), 'nothing of it was sent');
+  },
+);
 
 for (const [name, before] of [
   ['a job that comes before its time is put back, and the delivery keeps one', null],
