@@ -6,12 +6,14 @@
 -- clock was set back behind the delivery's last event, nobody can tell how long it has waited: then its job decides, which was
 -- moved by the same time (move_future_jobs). waited_ms: since it became due.
 create or replace function runledger.delivery_due(id uuid)
-returns table (url text, account_id uuid, is_due boolean, waited_ms double precision)
+returns table (
+  url text, account_id uuid, is_due boolean, waited_ms double precision, attempts integer, failures integer, version integer
+)
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
   select convert_from(p.bytes, 'UTF8'), s.account_id, case when d.next_at <= clock() then true else
     (select e.at from log e where e.stream = d.id order by e.version desc limit 1) > clock() end,
-    extract(epoch from clock() - d.next_at)::double precision * 1000
+    extract(epoch from clock() - d.next_at)::double precision * 1000, d.attempts, d.failures, s.version
   from deliveries d join submissions s on s.id = d.id join payloads p on p.stream = d.id and p.kind = 'webhook_url'
   where d.id = delivery_due.id and d.status = 'waiting'
 $$;
@@ -28,7 +30,7 @@ returns table (
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
-  select due.url, d.attempts, d.failures, s.version,
+  select due.url, due.attempts, due.failures, due.version,
     (select e.facts ->> 'traceparent' from log e where e.stream = d.id and e.version = 1),
     w.encryption_key_id, w.nonce, w.ciphertext,
     kept.body, case when kept.body is null then to_jsonb(s) else summary_of(s) end,

@@ -288,7 +288,7 @@ export async function joinQueue<E extends Epoch>(
     if (!alive) return declaredDead(current);
     current.turn = turn;
     const was = state();
-    if (was === 'doubtful' && !failing) {
+    if (!isConfirmed() && !failing) {
       const since_ms = Math.round(performance.now() - confirmed_at);
       log.warn({ since_ms }, 'a heartbeat was confirmed too late');
     }

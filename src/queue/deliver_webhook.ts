@@ -11,18 +11,18 @@
  *   * A job can come twice to this process: its consumer was declared dead, and the same process fetches the job again while
  *     the attempt still runs. The second task waits for the first and then begins with `due`.
  *   * The turn at the receiver comes before the bytes: a task that waits for one holds an id and no body.
- *   * A job that finds no room at the receiver is put back. After a day of that the attempt has failed, and the schedule goes on:
- *     so a delivery to a receiver that hangs ends, too.
+ *   * A job that finds no room at the receiver is put back. After a day, if attempts hang there, its attempt has failed without
+ *     being made, and the schedule goes on: so a delivery to a receiver that hangs ends, too.
  *   * On a stop, a task that waits for a turn puts its job back at once, and one that sends may finish until `cut`. An attempt
  *     that is cut off is appended as such, is repeated at once, and does not count in the schedule.
  */
 import type { Outcome } from '../domain/delivery_outcomes.ts';
 import { type ResultRow, SMALL_RECORD_BYTES } from '../domain/record.ts';
 import type { Log } from '../log.ts';
-import type { Deliveries, OpenDelivery } from '../store/deliveries.ts';
+import type { Deliveries, DeliveryState, DueDelivery, OpenDelivery } from '../store/deliveries.ts';
 import { nextStep } from '../webhooks/backoff.ts';
 import { decryptSecret, type EncryptionKeys } from '../webhooks/encrypt_secret.ts';
-import type { HostGate } from '../webhooks/host_gate.ts';
+import type { Full, HostGate } from '../webhooks/host_gate.ts';
 import { webhookBody } from '../webhooks/payload.ts';
 import { type Attempt, type SendOptions, sendWebhook } from '../webhooks/send.ts';
 import { signatureHeaders } from '../webhooks/sign.ts';
@@ -36,7 +36,7 @@ export type DeliverOptions = {
   readonly keys: EncryptionKeys;
   readonly schedule_ms: readonly number[];
   /** How one attempt is made; the signal is `cut`. */
-  readonly send: Omit<SendOptions, 'signal'>;
+  readonly send: Omit<SendOptions, 'signal'> & { readonly limit_ms: number };
   readonly gate: HostGate;
   /** Fires when a stop begins. */
   readonly stopping: AbortSignal;
@@ -49,7 +49,8 @@ export type DeliverOptions = {
 };
 
 export type DeliveryObserver = {
-  attempted(outcome: string, seconds: number): void;
+  /** Null: nothing was sent. */
+  attempted(outcome: string, seconds: number | null): void;
   ended(how: string): void;
 };
 
@@ -57,10 +58,12 @@ export type DeliveryObserver = {
 type AttemptFacts = Omit<Attempt, 'outcome'> & { outcome: Outcome };
 
 /**
- * An attempt that has found no room at its receiver for so long has failed. Otherwise the deliveries to a receiver that hangs
- * would never end, and retention keeps the months of what has not ended.
+ * An attempt has failed if it has waited for so long, and there is no room for it because others hang. Otherwise the deliveries
+ * to a receiver that hangs would never end, and retention keeps the months of what has not ended.
  */
 export const OVERDUE_MS = 24 * 3_600_000;
+/** Attempts hang if they take at least this part of their time, and this time. After an outage a quick receiver is full, too. */
+const HANGING = { part: 0.5, least_ms: 2_000 };
 
 /** `body`: what a further attempt has to send, if the database does not have it. */
 type Made = { facts: AttemptFacts; body: Uint8Array | null };
@@ -75,11 +78,11 @@ export function createDeliverTask(options: DeliverOptions): DeliveryTask {
     const entry = await gate.enter(hostOf(due.url), due.account_id, stopping).catch(() => null);
     if (entry === null) return deliveries.putBack(id, 0);
     if (entry.kind === 'full') {
-      if (due.waited_ms < OVERDUE_MS) return deliveries.putBack(id, entry.retry_in_ms);
-      return attempt(options, id, consumer, overdue);
+      if (!isOverdue(options, due, entry)) return deliveries.putBack(id, entry.retry_in_ms);
+      return record(options, { id, consumer, ...due }, notMade('overdue', null));
     }
     try {
-      await attempt(options, id, consumer, make);
+      await attempt(options, id, consumer);
     } finally {
       entry.leave();
     }
@@ -99,17 +102,26 @@ function hostOf(url: string): string {
   return URL.parse(url)?.hostname ?? '';
 }
 
-async function attempt(
-  options: DeliverOptions,
-  id: string,
-  consumer: string,
-  make: (options: DeliverOptions, delivery: OpenDelivery) => Promise<Made> | Made,
-): Promise<void> {
+function isOverdue({ send }: DeliverOptions, due: DueDelivery, { attempt_ms }: Full): boolean {
+  const hangs = attempt_ms >= Math.max(send.limit_ms * HANGING.part, HANGING.least_ms);
+  return hangs && due.waited_ms >= OVERDUE_MS;
+}
+
+async function attempt(options: DeliverOptions, id: string, consumer: string): Promise<void> {
   // Checked again: time has passed in line, and another process may have been quicker.
   const delivery = await options.deliveries.open(id);
   // It has ended; or the clock was set back, and its job must not be lost.
   if (delivery === null) return options.deliveries.putBackEarly(id);
-  const { facts, body } = await make(options, delivery);
+  return record(options, { id, consumer, ...delivery }, await make(options, delivery));
+}
+
+type Attempted = DeliveryState & { readonly id: string; readonly consumer: string };
+
+async function record(
+  options: DeliverOptions,
+  { id, consumer, ...delivery }: Attempted,
+  { facts, body }: Made,
+): Promise<void> {
   const { schedule_ms, random, observe } = options;
   const attempts = delivery.failures + 1;
   const next = nextStep({ ...facts, schedule_ms, attempts, random: random() });
@@ -128,7 +140,7 @@ async function attempt(
       }),
     () => options.cut.aborted,
   );
-  observe.attempted(facts.outcome, facts.duration_ms / 1000);
+  observe.attempted(facts.outcome, wasMade(facts.outcome) ? facts.duration_ms / 1000 : null);
   if (!recorded)
     return log.warn({ outcome: facts.outcome }, 'another process recorded this attempt first');
   if ('end' in next) observe.ended(next.end);
@@ -166,7 +178,7 @@ function bodyOf(options: DeliverOptions, record: ResultRow): Uint8Array | Promis
   return options.bodyOf(record);
 }
 
-const overdue = () => notMade('overdue', null);
+const wasMade = (outcome: Outcome) => outcome !== 'secret_unreadable' && outcome !== 'overdue';
 
 function notMade(outcome: Outcome, detail: string | null): Made {
   const none = { status: null, address: null, retry_after_ms: null, answer_bytes: 0 };

@@ -80,7 +80,7 @@ function observer(metrics: Metrics): DeliveryObserver {
   return {
     attempted(outcome, seconds) {
       attempts.add({ outcome });
-      durations.observe(seconds);
+      if (seconds !== null) durations.observe(seconds);
     },
     ended: (how) => ends.add({ how }),
   };

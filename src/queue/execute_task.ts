@@ -88,7 +88,7 @@ export function createExecuteTask(options: ExecuteOptions): ExecutionTask {
     const slot = options.slots.reserve({ alone, turn, newcomer });
     const one = options.runs.begin(submission_id, endOf(membership.lost));
     try {
-      // Take every slot first, so that a neighbour's crash is not counted against this submission. Nobody begins while it waits.
+      // Take every slot first, so that a neighbour's crash is not counted against this submission. What comes later waits for it.
       if (job.alone) await slot.enter({ signal: one.signal });
       if (membership.lost.aborted) throw new LeaseLost(submission_id);
       if (job.started === null && options.cut.aborted) return 'returned';

@@ -194,6 +194,7 @@ export function createSlots(options: SlotsOptions): Slots {
         const at = waiting.indexOf(mine);
         if (at === -1) return false;
         waiting.splice(at, 1);
+        fresh.delete(number);
         admit();
         resolve(false);
         return true;
@@ -258,7 +259,10 @@ export function createSlots(options: SlotsOptions): Slots {
         await waitAgain(signal);
       },
       async pass(signal) {
-        if (run === null || alone || waiting.length === 0 || signal.aborted) return;
+        const [next] = waiting;
+        if (run === null || alone || next === undefined || signal.aborted) return;
+        // It waits for one that has a reservation and does not ask for its slot yet.
+        if (next.alone && !isFirstOfAll(next.number)) return;
         vacate(run);
         await waitAgain(signal);
       },
@@ -299,10 +303,10 @@ export function createSlots(options: SlotsOptions): Slots {
       if (mine.alone || other.alone) return false;
       return isFirst(mine) === isFirst(other) ? mine.turn < other.turn : isFirst(mine);
     };
-    const before = waiting.findLastIndex((other) => !passes(other));
     const later_alone = waiting.findIndex((other) => other.alone && mine.number < other.number);
-    const may_pass_it = later_alone !== -1 && !mine.passed;
-    waiting.splice(may_pass_it ? Math.min(before + 1, later_alone) : before + 1, 0, mine);
+    const ahead = later_alone === -1 || mine.passed ? waiting : waiting.slice(0, later_alone);
+    const before = ahead.findLastIndex((other) => !passes(other));
+    waiting.splice(before + 1, 0, mine);
     wantSpares();
   }
 

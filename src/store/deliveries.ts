@@ -20,14 +20,17 @@ export type AttemptFacts = {
 /** The next step after an attempt. */
 export type AfterAttempt = { end: string } | { retry_in_ms: number; counts: boolean };
 
-export type OpenDelivery = {
-  url: string;
-  /** Attempts that were made. */
+export type DeliveryState = {
+  /** Attempts that are in the log. */
   attempts: number;
   /** Of these, the ones that took a place in the schedule since the last request. */
   failures: number;
   /** The stream's. A request with a later one came during the attempt. */
   version: number;
+};
+
+export type OpenDelivery = DeliveryState & {
+  url: string;
   /** Null: the table of secrets was lost, or restored from an older copy than the log. */
   encrypted_secret: EncryptedSecret | null;
   traceparent: string | null;
@@ -48,7 +51,7 @@ export type AttemptRecord = {
   body: Uint8Array | null;
 };
 
-export type DueDelivery = {
+export type DueDelivery = DeliveryState & {
   url: string;
   account_id: string;
   is_due: boolean;

@@ -24,7 +24,10 @@ export type HostGate = {
 };
 
 /** Call `leave` when the attempt has ended; further calls do nothing. */
-export type Entry = { kind: 'inside'; leave: () => void } | { kind: 'full'; retry_in_ms: number };
+export type Entry = { kind: 'inside'; leave: () => void } | Full;
+
+/** attempt_ms: how long attempts take at the host, or those of the account where its share of the process is full. */
+export type Full = { kind: 'full'; retry_in_ms: number; attempt_ms: number };
 
 export type HostGateOptions = {
   /** the attempts of this process, at all hosts together */
@@ -85,7 +88,8 @@ export function createHostGate(options: HostGateOptions): HostGate {
     if (!enters && !(has_room && account.waiting.length < waiting_per_host)) {
       const retry_in_ms = has_room ? bookAt(host, account) : bookIn(share);
       forgetIdle(name, host, account_id);
-      return { kind: 'full', retry_in_ms };
+      const { attempt_ms } = has_room ? host : share;
+      return { kind: 'full', retry_in_ms, attempt_ms };
     }
     hold(account_id, share);
     // Where there is a place for it, none of its attempts waits: each place that becomes free is given away at once.

@@ -81,8 +81,8 @@ async function start(t: Test): Promise<Service> {
   };
   const child = spawn('setpriv', ['--pdeathsig=KILL', process.execPath, CLI, 'serve'], { env });
   t.teardown(async () => {
-    child.kill('SIGTERM');
-    await once(child, 'exit');
+    const is_running = child.exitCode === null && child.signalCode === null;
+    if (child.kill('SIGTERM') && is_running) await once(child, 'exit');
     await rm(folder, { recursive: true, force: true });
   });
   const lines: string[] = [];
@@ -181,6 +181,8 @@ for (const [from, keys] of [
       const all = Promise.all([...attacks, honest]);
       const { slowest_ms, failed } = await watchHealth(service, neighbour, all);
       const results = await all;
+      // A heartbeat that was late is named when it is confirmed.
+      await sleep(2_000);
       t.comment(
         `slowest health ${slowest_ms.toFixed(0)} ms; ${results.map((r) => `${r.verdict} ${r.cpu_time}/${r.wall_time}`).join(', ')}`,
       );
@@ -214,6 +216,6 @@ for (const [from, keys] of [
         return;
       }
     }
-    t.pass('this machine is so busy that modest programs starve the service, too');
+    t.fail('in no round was nothing starved, nor beside modest programs: is this machine so busy?');
   });
 }

@@ -308,13 +308,13 @@ export const queueMutants: readonly Mutant[] = [
     ],
     [
       'what waits for its first slot waits for no other that has passed its own',
-      'may_pass_it ? Math.min(before + 1, later_alone) : before + 1',
-      'before + 1',
+      'later_alone === -1 || mine.passed ? waiting : waiting.slice(0, later_alone)',
+      'waiting',
     ],
     [
       'what has passed its slot waits for one that runs alone',
-      'later_alone !== -1 && !mine.passed',
-      'later_alone !== -1',
+      'later_alone === -1 || mine.passed',
+      'later_alone === -1',
     ],
     [
       'one newcomer for each execution that passes',

@@ -303,43 +303,67 @@ t.test('deliveries that hang do not delay another account at the same host', asy
   t.equal(receiver.got.length, 5, 'four of the first account, which still hang');
 });
 
-t.test(
-  'what finds no room at its receiver for a day fails, and ends by its schedule',
-  async (t) => {
-    const bench = await openBench(t, {
-      RUNLEDGER_SHUTDOWN_GRACE: '1ms',
-      RUNLEDGER_WEBHOOK_TIMEOUT: '60s',
-      RUNLEDGER_WEBHOOK_SCHEDULE: '1h',
-    });
-    const { db } = bench;
-    await using receiver = await openReceiver(() => {});
-    for (let n = 0; n < 10; n += 1) await bench.ended(urlTo(receiver.port));
-    const hoursPass = async (hours: number) => {
-      await db.unsafe(`create or replace function runledger.clock() returns timestamptz
-      language sql volatile as $$ select clock_timestamp() + interval '${hours} hours' $$`);
-      await db`update graphile_worker._private_jobs set run_at = now() where locked_at is null`;
-      await db`select runledger.announce_jobs()`;
-      await wait(200);
-    };
-    /** Those of which every attempt was overdue. */
-    const overdue = (attempts: number) => db<{ id: string; status: string; has_secret: boolean }[]>`
+/** The time that the database goes by; all jobs that wait are fetched at once. */
+async function clockIs({ db }: Bench, ahead: string): Promise<void> {
+  await db.unsafe(`create or replace function runledger.clock() returns timestamptz
+    language sql volatile as $$ select clock_timestamp() + interval '${ahead}' $$`);
+  await db`update graphile_worker._private_jobs set run_at = now() where locked_at is null`;
+  await db`select runledger.announce_jobs()`;
+}
+
+t.test('what finds no room for a day beside attempts that hang ends by its schedule', async (t) => {
+  const bench = await openBench(t, {
+    RUNLEDGER_SHUTDOWN_GRACE: '1ms',
+    RUNLEDGER_WEBHOOK_TIMEOUT: '5s',
+    RUNLEDGER_WEBHOOK_SCHEDULE: '1h',
+  });
+  await using receiver = await openReceiver(() => {});
+  for (let n = 0; n < 20; n += 1) await bench.ended(urlTo(receiver.port));
+  /** Those of which every attempt was overdue. */
+  const overdue = (attempts: number) => bench.db<
+    { id: string; status: string; has_secret: boolean }[]
+  >`
     select d.id, d.status, exists (select from runledger.webhook_secrets w where w.submission_id = d.id) as has_secret
     from runledger.deliveries d where d.attempts = ${attempts} and ${attempts} = (select count(*) from runledger.events e
       where e.stream = d.id and e.facts @> '{"outcome": "overdue", "status": null, "counts": true}')`;
-    const part = await bench.start();
-    t.teardown(() => part.stop());
-    await receiver.received(4);
-    await hoursPass(23);
-    t.same(await overdue(1), [], 'it is put back for a day');
-    let found = await overdue(1);
-    for (; found.length === 0; found = await overdue(1)) await hoursPass(25);
-    t.match(found[0], { status: 'waiting', has_secret: true });
-    for (; found[0]?.status !== 'exhausted'; found = await overdue(2)) await hoursPass(52);
-    t.match(found[0], { has_secret: false });
-    const sent = receiver.got.map(({ headers }) => headers['webhook-id']);
-    t.notOk(sent.includes(found[0]!.id), 'nothing of it was sent');
-  },
-);
+  const untilOverdue = async (attempts: number, ahead: string) => {
+    for (;;) {
+      const [found] = await overdue(attempts);
+      if (found) return found;
+      await clockIs(bench, ahead);
+      await wait(200);
+    }
+  };
+  const part = await bench.start();
+  t.teardown(() => part.stop());
+  await receiver.received(8);
+  await clockIs(bench, '23 hours');
+  await wait(200);
+  t.same(await overdue(1), [], 'it is put back for a day');
+  t.match(await untilOverdue(1, '25 hours'), { status: 'waiting', has_secret: true });
+  const ended = await untilOverdue(2, '52 hours');
+  t.match(ended, { status: 'exhausted', has_secret: false });
+  const sent = receiver.got.map(({ headers }) => headers['webhook-id']);
+  t.notOk(sent.includes(ended.id), 'nothing of it was sent');
+});
+
+t.test('after an outage of a day, a receiver that answers gets every delivery', async (t) => {
+  const bench = await openBench(t);
+  await using receiver = await openReceiver((_, response) => {
+    setTimeout(() => response.writeHead(204).end(), 50);
+  });
+  const ids: string[] = [];
+  for (let n = 0; n < 20; n += 1) ids.push(await bench.ended(urlTo(receiver.port)));
+  await clockIs(bench, '25 hours');
+  const part = await bench.start();
+  while (receiver.got.length < ids.length) {
+    await clockIs(bench, '25 hours');
+    await wait(200);
+  }
+  await jobsAre(bench, { due: 0, taken: 0 });
+  await part.stop();
+  for (const id of ids) t.match(await delivery(bench, id), { status: 'delivered', attempts: 1 });
+});
 
 for (const [name, before] of [
   ['a job that comes before its time is put back, and the delivery keeps one', null],

@@ -104,17 +104,14 @@ export const SAME: Readonly<Record<As, readonly Same[]>> = {
         'watching a whole file system',
         'leases on shared files',
       ],
-      means: 'the mounts that root makes, and the rights that it gives up, as outside',
+      means:
+        'mounts, rights that root gives up, an empty environment and closed descriptors, as outside',
     },
     {
       topic: 'sharing',
-      names: [
-        'processes that wake each other',
-        'processes that move each other',
-        'processes that come and go',
-      ],
+      names: ['processes that move each other', 'processes that come and go'],
       means:
-        'the scheduler’s quota, which counts as outside; the case "sessions" shows that this group has one',
+        'the quota of a group, whatever its processes do; two other cases show that this group has one',
     },
   ],
   user: [
@@ -221,7 +218,7 @@ export const SAME: Readonly<Record<As, readonly Same[]>> = {
         'processes that come and go',
       ],
       means:
-        'the quota of a group, which counts as in the other guest; the case "sessions" shows that this group has one',
+        'the quota of a group, whatever its processes do; the case "sessions" shows that this group has one',
     },
   ],
 };
