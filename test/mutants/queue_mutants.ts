@@ -344,9 +344,19 @@ export const queueMutants: readonly Mutant[] = [
     ['a spare slot is reserved by nothing', 'reserved + spares.size >= count', 'occupied >= count'],
     ['a spare slot is wanted by who waits', 'each.abort();', ';'],
     [
+      'nobody passes a slot to one that may not enter yet',
+      'if (next.alone && !isFirstOfAll(next.number)) return;',
+      '',
+    ],
+    [
+      'who gives up holds up no one that runs alone',
+      'waiting.splice(at, 1);\n        fresh.delete(number);',
+      'waiting.splice(at, 1);',
+    ],
+    [
       'one that runs alone keeps all slots',
-      'if (run === null || alone || waiting',
-      'if (run === null || waiting',
+      'if (run === null || alone || next',
+      'if (run === null || next',
     ],
     [
       'a newcomer waits for the end of a test',

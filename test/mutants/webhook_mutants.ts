@@ -112,6 +112,17 @@ export const webhookMutants: readonly Mutant[] = [
       'if (delivery === null) return options.deliveries.putBackEarly(id);',
       'if (delivery === null) return;',
     ],
+    [
+      'what waits for a day beside attempts that hang has failed',
+      'return hangs && due.waited_ms >= OVERDUE_MS;',
+      'return false;',
+    ],
+    ['and not before', 'hangs && due.waited_ms >= OVERDUE_MS', 'hangs'],
+    [
+      'nor beside attempts that end',
+      'hangs && due.waited_ms >= OVERDUE_MS',
+      'due.waited_ms >= OVERDUE_MS',
+    ],
   ),
   ...inFile(
     'sql/functions/next_delivery.sql',

@@ -3,6 +3,7 @@ import t from 'tap';
 import { createDeliveries, type Deliveries, replayDelivery } from '../../src/store/deliveries.ts';
 import { createKey } from '../../src/store/keys.ts';
 import { encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
+import { until as eventually } from '../support/eventually.ts';
 import { openReceiver, RECEIVER_NAME } from '../webhooks/receiver.ts';
 import {
   answers,
@@ -303,12 +304,13 @@ t.test('deliveries that hang do not delay another account at the same host', asy
   t.equal(receiver.got.length, 5, 'four of the first account, which still hang');
 });
 
-/** The time that the database goes by; all jobs that wait are fetched at once. */
+/** The time that the database goes by; all jobs that wait are fetched soon. */
 async function clockIs({ db }: Bench, ahead: string): Promise<void> {
   await db.unsafe(`create or replace function runledger.clock() returns timestamptz
     language sql volatile as $$ select clock_timestamp() + interval '${ahead}' $$`);
   await db`update graphile_worker._private_jobs set run_at = now() where locked_at is null`;
   await db`select runledger.announce_jobs()`;
+  await wait(100);
 }
 
 t.test('what finds no room for a day beside attempts that hang ends by its schedule', async (t) => {
@@ -327,18 +329,16 @@ t.test('what finds no room for a day beside attempts that hang ends by its sched
     from runledger.deliveries d where d.attempts = ${attempts} and ${attempts} = (select count(*) from runledger.events e
       where e.stream = d.id and e.facts @> '{"outcome": "overdue", "status": null, "counts": true}')`;
   const untilOverdue = async (attempts: number, ahead: string) => {
-    for (;;) {
-      const [found] = await overdue(attempts);
-      if (found) return found;
+    await eventually(async () => {
       await clockIs(bench, ahead);
-      await wait(200);
-    }
+      return (await overdue(attempts)).length > 0;
+    });
+    return (await overdue(attempts))[0]!;
   };
   const part = await bench.start();
   t.teardown(() => part.stop());
   await receiver.received(8);
   await clockIs(bench, '23 hours');
-  await wait(200);
   t.same(await overdue(1), [], 'it is put back for a day');
   t.match(await untilOverdue(1, '25 hours'), { status: 'waiting', has_secret: true });
   const ended = await untilOverdue(2, '52 hours');
@@ -356,10 +356,10 @@ t.test('after an outage of a day, a receiver that answers gets every delivery', 
   for (let n = 0; n < 20; n += 1) ids.push(await bench.ended(urlTo(receiver.port)));
   await clockIs(bench, '25 hours');
   const part = await bench.start();
-  while (receiver.got.length < ids.length) {
+  await eventually(async () => {
     await clockIs(bench, '25 hours');
-    await wait(200);
-  }
+    return receiver.got.length >= ids.length;
+  });
   await jobsAre(bench, { due: 0, taken: 0 });
   await part.stop();
   for (const id of ids) t.match(await delivery(bench, id), { status: 'delivered', attempts: 1 });

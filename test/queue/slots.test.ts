@@ -180,21 +180,28 @@ t.test('what was reserved before one that runs alone enters before it', async (t
   await wait(10);
   t.same(order, [], 'it waits, though every slot is free');
   t.ok(await passer.enter({ at_most_ms: 1_000, signal: new AbortController().signal }));
+  await passer.pass(new AbortController().signal);
+  t.same(order, [], 'and nobody passes a slot that it may not have yet');
+  t.ok(await early.enter());
   const back = passer.pass(new AbortController().signal).then(() => {
     order.push('passer');
     passer.leave();
   });
-  t.ok(await early.enter());
+  await wait(10);
   order.push('early');
   early.leave();
   await Promise.all([quiet, back]);
   t.same(order, ['early', 'alone', 'passer'], 'what has had a slot waits for it');
 
-  const gone = slots.reserve();
+  const busy = [slots.reserve(), slots.reserve()];
+  for (const each of busy) await each.enter();
+  const [gone, late] = [slots.reserve(), slots.reserve()];
   const next = slots.reserve({ alone: true });
   const entered = next.enter();
   gone.leave();
-  t.ok(await entered, 'what was given back is not waited for');
+  t.equal(await late.enter({ signal: AbortSignal.abort() }), false);
+  for (const each of busy) each.leave();
+  t.ok(await entered, 'what was given back or gave up is not waited for');
 });
 
 t.test('one that passes its slot lets the first that waits enter, and comes back', async (t) => {
