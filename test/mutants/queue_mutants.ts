@@ -275,7 +275,7 @@ export const queueMutants: readonly Mutant[] = [
     [
       'what is fetched with one that runs alone begins before it',
       'Number(one.alone) - Number(other.alone)',
-      '0',
+      'Number(other.alone) - Number(one.alone)',
     ],
     [
       'a returned job is not known while it is unlocked',
