@@ -15,14 +15,18 @@ export const OUTCOMES = [
   'connect_failed',
   'tls_failed',
   'answer_broken', // before a status: the connection ended, or the bytes were not HTTP
-  'secret_unreadable', // nothing was sent, because nothing could be signed
-  'overdue', // nothing was sent, because the receiver had no room for a day
+  'secret_unreadable', // the attempt could not be signed
+  'overdue', // it had been due for a day, and there was no room for it because others hang
 ] as const;
 
 export type Outcome = (typeof OUTCOMES)[number];
 
+/** Nothing was sent. */
+export const UNMADE_OUTCOMES = ['secret_unreadable', 'overdue'] as const;
+export type UnmadeOutcome = (typeof UNMADE_OUTCOMES)[number];
+
 /** The outcomes of an attempt that was made. */
-export type AttemptOutcome = Exclude<Outcome, 'secret_unreadable' | 'overdue'>;
+export type AttemptOutcome = Exclude<Outcome, UnmadeOutcome>;
 
 export const DELIVERY_ENDS = [
   'delivered',

@@ -11,12 +11,12 @@
  *   * A job can come twice to this process: its consumer was declared dead, and the same process fetches the job again while
  *     the attempt still runs. The second task waits for the first and then begins with `due`.
  *   * The turn at the receiver comes before the bytes: a task that waits for one holds an id and no body.
- *   * A job that finds no room at the receiver is put back. After a day, if attempts hang there, its attempt has failed without
- *     being made, and the schedule goes on: so a delivery to a receiver that hangs ends, too.
+ *   * A job that finds no room is put back. If it has been due for a day, and the attempts that take the room hang, its own has
+ *     failed without being made, and the schedule goes on: so a delivery to a receiver that hangs ends, too.
  *   * On a stop, a task that waits for a turn puts its job back at once, and one that sends may finish until `cut`. An attempt
  *     that is cut off is appended as such, is repeated at once, and does not count in the schedule.
  */
-import type { Outcome } from '../domain/delivery_outcomes.ts';
+import { type Outcome, UNMADE_OUTCOMES, type UnmadeOutcome } from '../domain/delivery_outcomes.ts';
 import { type ResultRow, SMALL_RECORD_BYTES } from '../domain/record.ts';
 import type { Log } from '../log.ts';
 import type { Deliveries, DeliveryState, DueDelivery, OpenDelivery } from '../store/deliveries.ts';
@@ -62,7 +62,10 @@ type AttemptFacts = Omit<Attempt, 'outcome'> & { outcome: Outcome };
  * to a receiver that hangs would never end, and retention keeps the months of what has not ended.
  */
 export const OVERDUE_MS = 24 * 3_600_000;
-/** Attempts hang if they take at least this part of their time, and this time. After an outage a quick receiver is full, too. */
+/**
+ * Attempts hang if they take at least this part of their time limit, and this time. After an outage a receiver that answers is
+ * full for a while, too.
+ */
 const HANGING = { part: 0.5, least_ms: 2_000 };
 
 /** `body`: what a further attempt has to send, if the database does not have it. */
@@ -178,9 +181,9 @@ function bodyOf(options: DeliverOptions, record: ResultRow): Uint8Array | Promis
   return options.bodyOf(record);
 }
 
-const wasMade = (outcome: Outcome) => outcome !== 'secret_unreadable' && outcome !== 'overdue';
+const wasMade = (outcome: Outcome) => !(UNMADE_OUTCOMES as readonly string[]).includes(outcome);
 
-function notMade(outcome: Outcome, detail: string | null): Made {
+function notMade(outcome: UnmadeOutcome, detail: string | null): Made {
   const none = { status: null, address: null, retry_after_ms: null, answer_bytes: 0 };
   return {
     facts: { ...none, outcome, detail, answer_cut: false, duration_ms: 0 },

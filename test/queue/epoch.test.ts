@@ -109,13 +109,17 @@ async function scene(t: Test) {
     }[]
   >`select id, payload ->> 'id' as submission, locked_by, attempts, last_error, run_at > now() as later
     from graphile_worker._private_jobs order by id`;
+  /** As after a death that counts. */
+  const runAlone = (id: string) => w.db`
+    update graphile_worker._private_jobs set payload = (payload::jsonb || '{"alone": true}')::json
+    where payload ->> 'id' = ${id}`;
   const status = async (id: string) =>
     (await w.db`select status from runledger.submissions where id = ${id}`)[0]!['status'];
   /** A statement of this database waits for a lock. */
   const isLockWaited = async () => (await lockWaits(w.db)) > 0;
   return {
     ...{ w, consumer_id, in_flight, runs, lost, failed, hurried, begun },
-    ...{ open, leave, add, addOf, jobs, status, isLockWaited },
+    ...{ open, leave, add, addOf, runAlone, jobs, status, isLockWaited },
   };
 }
 
@@ -313,9 +317,7 @@ t.test('what arrives after the fence does not count, and goes back to the queue'
 
 t.test('an epoch that was replaced fetches nothing, jobs that run alone included', async (t) => {
   const s = await scene(t);
-  await s.add();
-  await s.w
-    .db`update graphile_worker._private_jobs set payload = (payload::jsonb || '{"alone": true}')::json`;
+  await s.runAlone(await s.add());
   await advanceEpoch(s.w.worker, s.consumer_id, 2, []);
   const fetch = (epoch: number) =>
     s.w
@@ -332,9 +334,7 @@ t.test('an epoch that was replaced fetches nothing, jobs that run alone included
 t.test('a job that runs alone is fetched with others and not started with them', async (t) => {
   const s = await scene(t);
   const ids = [await s.add(), await s.add(), await s.add()];
-  await s.w.db`
-    update graphile_worker._private_jobs set payload = (payload::jsonb || '{"alone": true}')::json
-    where payload ->> 'id' = ${ids[1]!}`;
+  await s.runAlone(ids[1]!);
   const fetched = await s.w.worker`
     select submission_id, attempt from runledger.fetch_executions(${s.consumer_id}, 1, '{execute_python}', 5)`;
   const attempts = new Map(fetched.map((row) => [row['submission_id'], row['attempt']]));
@@ -348,9 +348,7 @@ t.test('a job that runs alone is fetched with others and not started with them',
 t.test('a job that runs alone begins after those that were fetched with it', async (t) => {
   const s = await scene(t);
   const ids = [await s.add(), await s.add(), await s.add()];
-  await s.w.db`
-    update graphile_worker._private_jobs set payload = (payload::jsonb || '{"alone": true}')::json
-    where payload ->> 'id' = ${ids[0]!}`;
+  await s.runAlone(ids[0]!);
   const begun: string[] = [];
   const task: ExecutionTask = async ({ submission_id }) => {
     begun.push(submission_id);
