@@ -101,27 +101,46 @@ as $$
   where p.submission_id = progress_of.id and p.attempt = progress_of.attempt
 $$;
 
--- A submission's record as its account may see it, with its place in the tree. No row: the account has no such submission. For a
--- submission of another account the same statements run, and give the same answer, as for one that does not exist.
+-- The record of a submission that has ended, with its place in the tree.
 -- most: payloads of more bytes together are left out, and `large` is their size (record_slices gives them).
--- On a replica nothing has progress: that table is unlogged.
 -- Its callers set search_path and how it plans. PostgreSQL puts it into their statements, so the call itself costs nothing.
-create or replace function runledger.record_in(account_id uuid, id uuid, most integer)
-returns table (record jsonb, stdout bytea, stderr bytea, judged bytea[], large bigint, progress jsonb, proof jsonb)
+create or replace function runledger.ended_record(s runledger.submissions, most integer)
+returns table (record jsonb, stdout bytea, stderr bytea, judged bytea[], large bigint, proof jsonb)
 language sql stable
 as $$
-  select to_jsonb(s), case when l.size is null then o.stdout end, case when l.size is null then o.stderr end,
-    case when l.size is null and s.judged then runledger.judged_parts(s.id) end, l.size,
-    case when s.status = 'running' and not pg_is_in_recovery() then runledger.progress_of(s.id, s.attempts) end,
-    case when s.status in ('completed', 'error', 'cancelled') then
-      (select to_jsonb(p) from runledger.proof_of(s.id) p where p.checkpoint is not null) end
-  from runledger.submissions s
-  cross join lateral (select
-    (select p.bytes from runledger.payloads p where p.stream = s.id and p.kind = 'stdout') as stdout,
-    (select p.bytes from runledger.payloads p where p.stream = s.id and p.kind = 'stderr') as stderr offset 0) o
-  cross join lateral (
-    select runledger.large_size(o.stdout, o.stderr, case when s.judged then runledger.judged_size(s.id) end, record_in.most) as size offset 0) l
-  where s.id = record_in.id and s.account_id = record_in.account_id
+  select to_jsonb(ended_record.s), case when l.size is null then o.stdout end, case when l.size is null then o.stderr end,
+    case when l.size is null and (ended_record.s).judged then runledger.judged_parts((ended_record.s).id) end, l.size,
+    (select to_jsonb(p) from runledger.proof_of((ended_record.s).id) p where p.checkpoint is not null)
+  from (select
+    (select p.bytes from runledger.payloads p where p.stream = (ended_record.s).id and p.kind = 'stdout') as stdout,
+    (select p.bytes from runledger.payloads p where p.stream = (ended_record.s).id and p.kind = 'stderr') as stderr offset 0) o
+  cross join lateral (select runledger.large_size(o.stdout, o.stderr,
+    case when (ended_record.s).judged then runledger.judged_size((ended_record.s).id) end, ended_record.most) as size offset 0) l
+$$;
+
+-- A submission's record as its account may see it. No record: the account has no such submission. For a submission of another
+-- account the same statements run, and give the same answer, as for one that does not exist. Only what has ended has payloads.
+-- On a replica nothing has progress: that table is unlogged.
+create or replace function runledger.record_in(
+  account_id uuid, id uuid, most integer,
+  out record jsonb, out stdout bytea, out stderr bytea, out judged bytea[], out large bigint, out progress jsonb, out proof jsonb
+)
+language plpgsql stable
+as $$
+#variable_conflict use_column
+declare
+  s submissions;
+begin
+  select own.* into s from submissions own where own.id = record_in.id and own.account_id = record_in.account_id;
+  if s.status in ('completed', 'error', 'cancelled') then
+    select r.* into record, stdout, stderr, judged, large, proof from ended_record(s, most) r;
+  elsif found then
+    record := to_jsonb(s);
+    if s.status = 'running' and not pg_is_in_recovery() then
+      progress := progress_of(s.id, s.attempts);
+    end if;
+  end if;
+end
 $$;
 
 -- The record with the rate spent, in one call. A process of an earlier release names no bound, and gets all.
@@ -141,11 +160,8 @@ begin
   outcome := who.outcome; account_id := who.account_id; key_id := who.key_id; rate_limit := who.rate_limit;
   rate_remaining := who.rate_remaining; rate_reset_us := who.rate_reset_us;
   if who.outcome = 'spent' then
-    outcome := 'not_found';
-    select 'found', r.record, r.stdout, r.stderr, r.judged, r.large, r.progress, r.proof
-    into outcome, record, stdout, stderr, judged, large, progress, proof
-    from record_in(who.account_id, read_result.id, most) r;
-    outcome := coalesce(outcome, 'not_found');
+    select * into record, stdout, stderr, judged, large, progress, proof from record_in(who.account_id, read_result.id, most);
+    outcome := case when record is null then 'not_found' else 'found' end;
   end if;
   return next;
 end
@@ -159,7 +175,7 @@ language plpgsql stable security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
 begin
-  return query select r.* from record_in(account_record.account_id, account_record.id, most) r;
+  return query select r.* from record_in(account_record.account_id, account_record.id, most) r where r.record is not null;
 end
 $$;
 

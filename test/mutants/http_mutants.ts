@@ -443,8 +443,8 @@ export const httpMutants: readonly Mutant[] = [
   ]),
   ...inFile('sql/functions/read_result.sql', contract('404'), [
     'another account’s submission is a 404',
-    's.id = record_in.id and s.account_id = record_in.account_id',
-    's.id = record_in.id',
+    'own.id = record_in.id and own.account_id = record_in.account_id',
+    'own.id = record_in.id',
   ]),
   ...inFile('src/http/api/read_result.ts', contract('404'), [
     'an unknown submission is a 404',

@@ -442,8 +442,8 @@ export const storeMutants: readonly Mutant[] = [
   ),
   ...inFile('sql/functions/read_result.sql', 'test/store/waiters.test.ts', [
     'a result is its account’s alone',
-    's.id = record_in.id and s.account_id = record_in.account_id',
-    's.id = record_in.id',
+    'own.id = record_in.id and own.account_id = record_in.account_id',
+    'own.id = record_in.id',
   ]),
   ...inFile(
     'sql/privileges.sql',
