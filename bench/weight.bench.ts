@@ -100,8 +100,9 @@ function kinds(): Kind[] {
     name,
     prepare: async (web: WebProcess) => {
       const order = how(await requestsFor(stdout));
+      const send = await ordered(web, order);
       return async () => {
-        const outcome = await send(web, order);
+        const outcome = await send();
         if (order.deaf) {
           const begun = row('connections with the beginning of an answer', '', begunOf(outcome));
           return { outcome, rows: [{ ...begun, at_least: BEGUN_AT_LEAST }] };
@@ -238,12 +239,17 @@ function peakMemory(web: WebProcess): number {
 
 type Sent = 'port' | 'for_ms';
 
-async function send(web: WebProcess, order: Omit<Order, Sent>): Promise<Outcome> {
+/** The clients have read the order before anything is measured: it has up to 70 MB. */
+async function ordered(web: WebProcess, order: Omit<Order, Sent>): Promise<() => Promise<Outcome>> {
   const path = join(folder, 'order.json');
   writeFileSync(path, JSON.stringify({ ...order, port: web.port, for_ms: WINDOW_MS }));
-  load.send(path);
-  const [outcome] = (await once(load, 'message')) as [Outcome];
-  return outcome;
+  load.send({ order: path });
+  await once(load, 'message');
+  return async () => {
+    load.send('go');
+    const [outcome] = (await once(load, 'message')) as [Outcome];
+    return outcome;
+  };
 }
 
 async function newKey(tier: string, account: string = randomUUID()): Promise<string> {
@@ -288,8 +294,9 @@ async function escapes(web: WebProcess): Promise<() => Promise<Weight>> {
     const [head] = postRequest(key, '/api/submit', {}).split('Content-Length');
     return `${head}Connection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
   });
+  const send = await ordered(web, { requests, each: EACH, expected: null, deaf: false });
   return async () => {
-    const outcome = await send(web, { requests, each: EACH, expected: null, deaf: false });
+    const outcome = await send();
     const right = served('submissions accepted', outcome.statuses['202'] ?? 0, ESCAPES_AT_LEAST);
     return { outcome, right };
   };

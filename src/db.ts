@@ -291,6 +291,14 @@ export function bytesArgument(db: Db, items: readonly (Uint8Array | null)[]) {
 export const hex = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 
+/**
+ * JSON of such a length that the statement with it is sent in this turn of the event loop. The library keeps what has fewer bytes
+ * for the next turn, in which a busy process may first have some milliseconds of work to do.
+ */
+export const inThisTurn = (json: string): string => json.padEnd(SENT_AT_ONCE_BYTES);
+
+const SENT_AT_ONCE_BYTES = 1024;
+
 /** JSON that jsonb accepts. jsonb rejects U+0000 and lone surrogates, and a report may contain either. */
 export const jsonText = (value: unknown): string =>
   JSON.stringify(value, (_, item: unknown) => {

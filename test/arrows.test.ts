@@ -23,6 +23,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   log: ['pino'],
   marks: NODE_ONLY,
   own_thread: NODE_ONLY,
+  turn_end: NODE_ONLY,
   metrics: NODE_ONLY,
   db: ['postgres', 'config', 'db_arrays', 'db_errors', 'db_losses', 'db_settings', 'db_values'],
   db_arrays: NODE_ONLY,
@@ -32,6 +33,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   db_values: NODE_ONLY,
   store: [
     'marks',
+    'turn_end',
     'db',
     'db_errors',
     'fault',
@@ -64,6 +66,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   ],
   http: [
     'marks',
+    'turn_end',
     'store',
     'access',
     'domain',

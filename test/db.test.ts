@@ -6,14 +6,14 @@ import {
   createServer,
   connect as dial,
   type ListenOptions,
-  type Socket,
+  Socket,
 } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { bytesArgument, connect, type Db, isAway, listen } from '../src/db.ts';
+import { bytesArgument, connect, type Db, inThisTurn, isAway, listen } from '../src/db.ts';
 import { createLog } from '../src/log.ts';
 import { connectRunner } from '../src/queue/delivery_runner.ts';
 import { freshDatabase } from './support/database.ts';
@@ -36,6 +36,42 @@ t.test('arrays survive the way to the database and back', async (t) => {
     ...{ bytes: [Buffer.from([0, 255])], fifth: words[4], count: words.length },
   });
 });
+
+t.test(
+  'a statement with padded JSON is sent in the turn of the event loop it was made in',
+  async (t) => {
+    const { urls } = await freshDatabase(t);
+    const db = connect(urls.owner, { name: 'test', max: 1 });
+    t.teardown(() => db.end({ timeout: 1 }));
+    const ask = (json: string) => db`select ${json}::text::jsonb as value`;
+    const { write } = Socket.prototype;
+    t.teardown(() => {
+      Socket.prototype.write = write;
+    });
+    let writes = 0;
+    Socket.prototype.write = function (...given: unknown[]) {
+      writes += 1;
+      return Reflect.apply(write, this, given);
+    };
+    /** From the end of a turn, like a batch that was gathered in it. */
+    const isSentAtOnce = (json: string) =>
+      new Promise<boolean>((resolve) =>
+        setImmediate(async () => {
+          const before = writes;
+          const answer = ask(json).execute();
+          for (let n = 0; n < 20; n += 1) await null;
+          const is_sent = writes > before;
+          t.same(await answer, [{ value: JSON.parse(json) }]);
+          resolve(is_sent);
+        }),
+      );
+    const json = JSON.stringify({ a: 'b', c: [1] });
+    // The first statement has to be prepared.
+    await ask(json);
+    t.equal(await isSentAtOnce(inThisTurn(json)), true);
+    t.equal(await isSentAtOnce(json), false, 'else the library keeps it for the next turn');
+  },
+);
 
 t.test('a connection without work closes, and the next statement opens one', async (t) => {
   const { urls } = await freshDatabase(t);

@@ -1,6 +1,7 @@
 /**
- * The heavy clients of weight.bench.ts, in a process of their own: what they do must not delay the one that measures. Each
- * message is the path of an order. The reply counts the answers by status, and the answers of which a byte was wrong.
+ * The heavy clients of weight.bench.ts, in a process of their own: what they do must not delay the one that measures. The path
+ * of an order is answered once the order is read, and 'go' with its outcome: the answers by status, and of how many a byte was
+ * wrong.
  */
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -23,14 +24,23 @@ export type Outcome = { statuses: Record<string, number>; wrong: number | null; 
 // Real clients are on machines of their own. These leave the processors to the service, and take what is left.
 setPriority(constants.priority.PRIORITY_LOW);
 
-process.on('message', async (path: string) => {
-  const order: Order = JSON.parse(readFileSync(path, 'utf8'));
-  const outcome = await send(order);
-  process.send!(outcome);
+let work = (): Promise<Outcome> => Promise.reject(new Error('there is no order'));
+process.on('message', async (said: { order: string } | 'go') => {
+  if (said === 'go') process.send!(await work());
+  else {
+    work = prepared(JSON.parse(readFileSync(said.order, 'utf8')));
+    process.send!('ready');
+  }
 });
 
-function send(order: Order): Promise<Outcome> {
+function prepared(order: Order): () => Promise<Outcome> {
   const expected = order.expected === null ? null : readFileSync(order.expected);
+  const requests = order.requests.map((request) => Buffer.from(request));
+  const all = Array.from({ length: order.each }, () => requests).flat();
+  return () => send(order, all, expected);
+}
+
+function send(order: Order, all: Buffer[], expected: Buffer | null): Promise<Outcome> {
   const outcome: Outcome = { statuses: {}, wrong: expected === null ? null : 0, whole: 0 };
   const sockets: Socket[] = [];
   return new Promise((resolve) => {
@@ -40,8 +50,6 @@ function send(order: Order): Promise<Outcome> {
       resolve(outcome);
     };
     const timer = setTimeout(finish, order.for_ms);
-    const requests = order.requests.map((request) => Buffer.from(request));
-    const all = Array.from({ length: order.each }, () => requests).flat();
     let left = all.length;
     for (const bytes of all) {
       const socket = connect({ port: order.port, host: '127.0.0.1' }, () => socket.write(bytes));

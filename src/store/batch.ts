@@ -10,6 +10,8 @@
  *   * What nobody waits for any more is not sent. What was sent already goes on to its end.
  *   * Owners take turns: what one of them adds does not wait for all that another one has added before.
  */
+import { atTurnEnd } from '../turn_end.ts';
+
 export type Batcher<T, R> = { add(item: T): Promise<R> };
 
 type Waiting<T, R> = {
@@ -58,7 +60,7 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
   async function drain(): Promise<void> {
     inFlight = true;
     // Items of the same turn of the event loop go together, or a burst would send its first item alone.
-    await (options.after ?? new Promise((gathered) => setImmediate(gathered)));
+    await (options.after ?? new Promise<void>(atTurnEnd));
     while (queue.length > 0) {
       if (options.linger) await enough(options.linger);
       const giveBack = await options.place?.();

@@ -1,12 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
-import { createPace } from '../../src/http/wire/pace.ts';
+import { createPace, OF_HEAVY_ANSWERS, OF_REQUESTS } from '../../src/http/wire/pace.ts';
 
 /** A pace whose clock only work moves. */
-function given() {
+function given(options = OF_REQUESTS) {
   let now_ms = 0;
   const done: string[] = [];
-  const pace = createPace(() => now_ms);
+  const pace = createPace({ ...options, now: () => now_ms });
   const run = (owner: string, name: string, takes_ms: number, then = () => {}) =>
     pace.run(owner, () => {
       now_ms += takes_ms;
@@ -72,4 +72,22 @@ t.test('work that brings more work does not put it before what waits', async (t)
   run('a', 'a3', 1);
   await turn();
   t.strictSame(done, ['a1', 'a2', 'a3', 'a4']);
+});
+
+t.test('heavy work waits for the end of its turn, and each turn has one piece of it', async (t) => {
+  const { done, run } = given(OF_HEAVY_ANSWERS);
+  run('a', 'a1', 2);
+  run('b', 'b1', 2);
+  run('a', 'a2', 0.1);
+  run('b', 'b2', 0.1);
+  t.strictSame(done, [], 'also when nothing waits');
+  await turn();
+  t.strictSame(done, ['a1']);
+  await turn();
+  t.strictSame(done, ['a1', 'b1']);
+  await turn();
+  t.strictSame(done, ['a1', 'b1', 'a2', 'b2'], 'what takes little time shares a turn');
+  run('a', 'a3', 1);
+  await turn();
+  t.equal(done.at(-1), 'a3', 'after an empty turn');
 });

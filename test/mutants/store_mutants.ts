@@ -482,11 +482,32 @@ export const storeMutants: readonly Mutant[] = [
       'batch.length > 0',
     ],
   ),
-  ...inFile('src/store/submissions.ts', 'test/store/submissions.test.ts', [
-    'what a client has given up is not stored',
-    '    patience_ms,\n    // All',
-    '    // All',
+  ...inFile(
+    'src/store/submissions.ts',
+    'test/store/submissions.test.ts',
+    [
+      'what a client has given up is not stored',
+      '      patience_ms,\n      // All',
+      '      // All',
+    ],
+    ['large submissions have a line of their own', 'bytesOf(commands) > SMALL_BYTES', 'false'],
+  ),
+  ...inFile('src/db.ts', 'test/db.test.ts', [
+    'a statement with padded JSON is sent at once',
+    'json.padEnd(SENT_AT_ONCE_BYTES)',
+    'json',
   ]),
+  ...inFile('src/turn_end.ts', 'test/turn_end.test.ts', [
+    'what is short comes before work that came earlier',
+    'plan();\n  // Node',
+    '// Node',
+  ]),
+  ...inFile(
+    'src/http/wire/pace.ts',
+    'test/http/pace.test.ts',
+    ['heavy work waits for the end of its turn', '!waits && queues', 'queues'],
+    ['heavy work that waits is not forgotten', 'if (began_ms === null) begin();', ''],
+  ),
   ...inFile('src/store/event_feed.ts', 'test/store/event_feed.test.ts', [
     'who comes during a question gets nothing of its answer',
     'if (after < asked.get(id)!) continue;',

@@ -23,7 +23,7 @@ const OF_A_TURN = 8;
 const FEWEST = 2;
 const MOST = 64;
 /** A turn that took less was short. */
-const SHORT_MS = 5;
+const SHORT_MS = 2;
 /** Half of the time in which the head of a request has to come. */
 const REST_MS = 5_000;
 

@@ -5,7 +5,7 @@ import { DURATION_BUCKETS_S, type Metrics } from '../../metrics.ts';
 import type { Answer } from './answer.ts';
 import { hasSpent } from './connection_room.ts';
 import { type Exchange, ownerOf, respond } from './exchange.ts';
-import { createPace } from './pace.ts';
+import { createPace, OF_HEAVY_ANSWERS, OF_REQUESTS } from './pace.ts';
 import { createUnreadAnswers } from './unread_answers.ts';
 
 export type OpenRequests = {
@@ -41,7 +41,7 @@ const UNREAD_BYTES = 64 * 1024 * 1024;
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   const { log, metrics } = parts;
   // Requests and heavy answers do not wait for each other.
-  const [pace, heavy_pace] = [createPace(), createPace()];
+  const [pace, heavy_pace] = [createPace(OF_REQUESTS), createPace(OF_HEAVY_ANSWERS)];
   const shared = sharedHeaders(parts.over_tls);
   const unread = createUnreadAnswers(UNREAD_BYTES);
   const requests = metrics.counter(
