@@ -22,3 +22,13 @@ t.test('what is short comes before long work, with all that follows from it', as
   await turn();
   t.strictSame(done.slice(5), ['short of the next turn', 'long of the next turn']);
 });
+
+t.test('also before long work that comes while a turn ends', async (t) => {
+  const done: string[] = [];
+  setImmediate(() => afterTurnEnd(() => done.push('long')));
+  atTurnEnd(() => done.push('short of the turn before'));
+  await turn();
+  atTurnEnd(() => done.push('short'));
+  await turn();
+  t.strictSame(done, ['short of the turn before', 'short', 'long']);
+});

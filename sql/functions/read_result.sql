@@ -103,7 +103,7 @@ $$;
 
 -- The record of a submission that has ended, with its place in the tree.
 -- most: payloads of more bytes together are left out, and `large` is their size (record_slices gives them).
--- Its callers set search_path and how it plans. PostgreSQL puts it into their statements, so the call itself costs nothing.
+-- Called by record_in alone. PostgreSQL puts it into the statement there, so the call itself costs nothing.
 create or replace function runledger.ended_record(s runledger.submissions, most integer)
 returns table (record jsonb, stdout bytea, stderr bytea, judged bytea[], large bigint, proof jsonb)
 language sql stable
@@ -119,7 +119,8 @@ as $$
 $$;
 
 -- A submission's record as its account may see it. No record: the account has no such submission. For a submission of another
--- account the same statements run, and give the same answer, as for one that does not exist. Only what has ended has payloads.
+-- account the same statements run, and give the same answer, as for one that does not exist. Only what has ended has payloads that a
+-- record shows. Its callers set search_path and how it plans.
 -- On a replica nothing has progress: that table is unlogged.
 create or replace function runledger.record_in(
   account_id uuid, id uuid, most integer,

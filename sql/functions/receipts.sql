@@ -19,7 +19,7 @@ as $$ select x'524c5452'::bigint $$;
 
 -- The index of the event that ended a submission, and the size of the first checkpoint that has it. Null while it is not
 -- sealed, and while the tree is being replaced; the newest checkpoint is read first, so that this costs little. Called by
--- ended_record alone, whose callers set search_path and how it plans: it does not set them again for speed.
+-- ended_record alone: read_result and account_record set search_path and how it plans, and to set them again would cost time.
 create or replace function runledger.proof_of(id uuid, out index bigint, out checkpoint bigint)
 language plpgsql stable
 as $$

@@ -22,8 +22,7 @@
 -- of one may then be started at once (hand_over.sql).
 --
 -- The lock of queue_state makes submitting batches follow one another. So the number of waiting submissions is exact and two
--- equal idempotency keys never race. It costs little while batches are few: each process has one of small submissions in flight,
--- and one of large ones.
+-- equal idempotency keys never race. It costs nothing while batches are few: each process has one in flight.
 create or replace function runledger.submit_many(
   batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[], capacity integer, durable boolean default true,
   judgings bytea[] default null, reply_to text default null

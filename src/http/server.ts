@@ -236,7 +236,6 @@ async function composeWeb(
   const ended: typeof questions.ended = (...asked) => guard(() => questions.ended(...asked));
   const submissions = createSubmissions(submitting, {
     queue_capacity: config.queue_capacity,
-    large: db,
     waiting: () => waiters.lately,
     replyTo: () => waiters.replyTo(),
     patience_ms: DATABASE_PATIENCE_MS,

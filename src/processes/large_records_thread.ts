@@ -10,7 +10,7 @@ import { withPayloads } from '../store/payloads.ts';
 import { webhookBody } from '../webhooks/payload.ts';
 
 /** Requests go before large records. On Linux a priority belongs to a thread. */
-const NICE = 15;
+const NICE = 5;
 setPriority(0, NICE);
 
 const { config, url } = workerData as ThreadData;

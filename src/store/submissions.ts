@@ -87,8 +87,6 @@ export type Submissions = {
 // 64 requests share a commit well enough; with more of them the first one would only wait longer.
 const BATCH_ITEMS = 64;
 const BATCH_BYTES = 4 * 1024 * 1024;
-/** What has more goes in batches of its own: PostgreSQL takes some milliseconds for it, and a small one would wait for that. */
-const SMALL_BYTES = 32 * 1024;
 const SETTLED_ITEMS = 10_000;
 /**
  * While many requests wait and new ones keep coming, a batch of requests that will wait, too, lingers this long for more of
@@ -102,8 +100,6 @@ const BUSY = { times: 4, window_ms: 20 };
 
 export type SubmissionsOptions = {
   readonly queue_capacity: number;
-  /** Stores what is large. Absent: the same connections. */
-  readonly large?: Db;
   /** The number of requests that wait, and have not waited for long. */
   readonly waiting?: () => number;
   /** The channel on which they hear of their results; null if none is heard now. */
@@ -123,33 +119,30 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
   } = options;
   const requests = createFrequency(BUSY);
   // The commands of one request go together.
-  const lineOn = (its: Db) =>
-    createBatcher<readonly SubmitCommand[], Outcome[]>({
-      max_items: BATCH_ITEMS,
-      size: (commands) => commands.length,
-      patience_ms,
-      // All commands of a request are of one key.
-      owner: ([command]) => Buffer.from(command!.secret_digest).toString('latin1'),
-      max_bytes: BATCH_BYTES,
-      bytes: bytesOf,
-      async run(groups) {
-        const outcomes = await guard(() =>
-          submitMany(its, groups.flat(), options.queue_capacity, replyTo()),
-        );
-        return groups.map(({ length }) => outcomes.splice(0, length));
-      },
-      isAway,
-      linger: {
-        for_items: (groups) =>
-          requests.isHigh() &&
-          groups.every((commands) => commands.every(({ unflushed }) => unflushed))
-            ? waiting() / WAITING_FOR_EACH
-            : 0,
-        ms: LINGER_MS,
-      },
-    });
-  const line = lineOn(db);
-  const line_of_large = lineOn(options.large ?? db);
+  const batcher = createBatcher<readonly SubmitCommand[], Outcome[]>({
+    max_items: BATCH_ITEMS,
+    size: (commands) => commands.length,
+    patience_ms,
+    // All commands of a request are of one key.
+    owner: ([command]) => Buffer.from(command!.secret_digest).toString('latin1'),
+    max_bytes: BATCH_BYTES,
+    bytes: (commands) => commands.reduce((sum, command) => sum + bytesIn(command), 0),
+    async run(groups) {
+      const outcomes = await guard(() =>
+        submitMany(db, groups.flat(), options.queue_capacity, replyTo()),
+      );
+      return groups.map(({ length }) => outcomes.splice(0, length));
+    },
+    isAway,
+    linger: {
+      for_items: (groups) =>
+        requests.isHigh() &&
+        groups.every((commands) => commands.every(({ unflushed }) => unflushed))
+          ? waiting() / WAITING_FOR_EACH
+          : 0,
+      ms: LINGER_MS,
+    },
+  });
   // Many waiting requests end at once if no worker is alive, or when a web process stops.
   const settling = createBatcher<string, boolean>({
     max_items: SETTLED_ITEMS,
@@ -158,7 +151,7 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
   });
   const add = (commands: readonly SubmitCommand[]) => {
     requests.note();
-    return (bytesOf(commands) > SMALL_BYTES ? line_of_large : line).add(commands);
+    return batcher.add(commands);
   };
   // Not in the batch: what the others of it are is stored, and sending them again would be a mistake.
   const unlessFault = (outcomes: readonly Outcome[]): SubmitOutcome[] => {
@@ -171,9 +164,6 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
     settle: (id) => settling.add(id),
   };
 }
-
-const bytesOf = (commands: readonly SubmitCommand[]) =>
-  commands.reduce((sum, command) => sum + bytesIn(command), 0);
 
 function bytesIn({ submission }: SubmitCommand): number {
   if (submission === null) return 0;

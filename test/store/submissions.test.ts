@@ -95,26 +95,6 @@ t.test('what its client has given up is not stored when the database is back', a
   t.same(await w.db`select id from runledger.submissions`, [{ id: stored }]);
 });
 
-t.test(
-  'a small submission does not wait until a large one is stored before it is sent',
-  async (t) => {
-    const w = await world(t);
-    const { digest } = await w.key();
-    const { submit } = w.submissions();
-    const send = (code: Buffer) =>
-      submit({ secret_digest: digest, submission: submission({ code }) });
-    const answers = await w.db.begin(async (tx) => {
-      await tx`select from runledger.queue_state for update`;
-      const large = send(Buffer.alloc(40_000, '#'));
-      await until(async () => (await lockWaits(tx)) === 1);
-      const small = send(Buffer.from('print(1)'));
-      await until(async () => (await lockWaits(tx)) === 2);
-      return [large, small];
-    });
-    t.same(tally(await Promise.all(answers)), { accepted: 2 });
-  },
-);
-
 t.test('each key of a batch spends its own rate', async (t) => {
   const w = await world(t);
   const keys = [await w.key(), await w.key(), await w.key()];

@@ -34,7 +34,7 @@ export const BODIES_READ = {
   each: 2 * BODY_LIMIT_BYTES,
   hold_ms: 1_000,
 };
-/** In bytes: the large ones of so many share a batch. Of one key's, many of 60 KB share a commit. */
+/** In bytes: a small submission waits for a batch with so many of large ones. Of one key's, many of 60 KB share a commit. */
 export const BODIES_STORED = {
   ...WAITING,
   most: 3 * 1024 * 1024,

@@ -1,7 +1,7 @@
 /**
  * Keeps each turn of the event loop short. A burst can bring a thousand requests, or a hundred answers of the database, in one
  * turn. If all were handled in it, everybody else would wait for its end, several times for each request. So work is done at
- * once while the turn is young. Work that comes later waits for the next turns.
+ * once while the turn is young (heavy answers: at its end). Work that comes later waits for the next turns.
  *
  * What must stay true: owners take turns, so work waits for one piece of each other owner's work and never for all of it. Work
  * of one owner is done in the order in which it came.
