@@ -292,8 +292,8 @@ export const hex = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 
 /**
- * JSON of such a length that the statement with it is sent in this turn of the event loop. The library keeps what has fewer bytes
- * for the next turn, in which a busy process may first have some milliseconds of work to do.
+ * Pads JSON, so that its statement is sent in this turn of the event loop. The library keeps a statement of fewer bytes for the
+ * next turn, in which a busy process may first have some milliseconds of work to do.
  */
 export const inThisTurn = (json: string): string => json.padEnd(SENT_AT_ONCE_BYTES);
 

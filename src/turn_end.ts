@@ -1,6 +1,6 @@
 /**
  * The end of a turn of the event loop, in two parts: what is short comes first, and work that may take milliseconds comes after
- * it. Otherwise what was gathered in this turn for a statement would go on after such work, and each request would wait for it.
+ * it. Otherwise a statement whose items were gathered in this turn would be sent after such work, and its callers would wait.
  */
 let short: (() => void)[] = [];
 
@@ -10,6 +10,7 @@ export function atTurnEnd(work: () => void): void {
   if (short.length === 1) setImmediate(doShort);
 }
 
+/** After all short work of the same end. */
 export function afterTurnEnd(long_work: () => void): void {
   setImmediate(doShort);
   // Node calls these in their order, and settles promises between two of them.

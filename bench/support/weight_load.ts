@@ -1,7 +1,7 @@
 /**
- * The heavy clients of weight.bench.ts, in a process of their own: what they do must not delay the one that measures. The path
- * of an order is answered once the order is read, and 'go' with its outcome: the number of answers by status, of those with a
- * wrong byte, and of those that were right to the end.
+ * The heavy clients of weight.bench.ts, in a process of their own: what they do must not delay the one that measures. They get
+ * the path of an order, and say when they have read it. At 'go' they send its requests. They reply with the number of answers by
+ * status, of those with a wrong byte, and of those that were right to the end.
  */
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';

@@ -119,8 +119,8 @@ as $$
 $$;
 
 -- A submission's record as its account may see it. No record: the account has no such submission. For a submission of another
--- account the same statements run, and give the same answer, as for one that does not exist. Only what has ended has payloads that a
--- record shows. Its callers set search_path and how it plans.
+-- account the same statements run, and give the same answer, as for one that does not exist. Only what has ended has payloads
+-- that a record shows. Its callers set search_path and how it plans.
 -- On a replica nothing has progress: that table is unlogged.
 create or replace function runledger.record_in(
   account_id uuid, id uuid, most integer,

@@ -217,6 +217,8 @@ for (const [from, keys] of [
         return;
       }
     }
-    t.fail('no round was clean, most beside modest programs neither: is this machine too busy?');
+    t.fail(
+      'no round was clean; in most, modest programs were starved, too: is this machine too busy?',
+    );
   });
 }
