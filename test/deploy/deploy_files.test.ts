@@ -16,6 +16,7 @@ import { calls } from '../../src/http/api/calls.ts';
 import { BATCH_BODY_LIMIT_BYTES } from '../../src/http/api/read_batch.ts';
 import { STORE_LIMIT_MS } from '../../src/http/api/upload_test_set.ts';
 import { STORED } from '../../src/http/api/uploads.ts';
+import { NODE_FLAGS } from '../../src/processes/serve_all.ts';
 import { stopTakesMs } from '../../src/processes/stop_request.ts';
 import { sourcesBelow } from '../support/imports.ts';
 import {
@@ -36,7 +37,7 @@ import { NGINX } from './nginx.ts';
 const INSTALLED = '/srv/runledger';
 const HTTP_ROUTE = 'deploy/kubernetes/web/http_route.yaml';
 const WEB_POLICY = 'NetworkPolicy web';
-const NODE = 'node --max-semi-space-size=4 src/cli/main.js';
+const NODE = `node ${NODE_FLAGS.join(' ')} src/cli/main.js`;
 const DEFAULTS = loadConfig({});
 /** A process is killed later than it ends by itself. */
 const LONGEST_STOP_S = stopTakesMs(DEFAULTS) / 1_000;
