@@ -130,7 +130,7 @@ export function createSockets(): Sockets {
     },
     endSilent() {
       const looking = setInterval(silenceOf(open, SILENT_MS), LOOK_MS).unref();
-      setTimeout(() => clearInterval(looking), 2 * SILENT_MS).unref();
+      setTimeout(() => clearInterval(looking), 2 * (SILENT_MS + LOOK_MS)).unref();
     },
     async unlessSilent(work, silent_ms = SILENT_MS) {
       const looking = setInterval(silenceOf(open, silent_ms), LOOK_MS).unref();
@@ -145,7 +145,7 @@ export function createSockets(): Sockets {
 
 /** At each call it ends those that have carried nothing for so long, as far as it has looked. */
 function silenceOf(sockets: ReadonlySet<Socket>, silent_ms: number): () => void {
-  const seen = new Map<Socket, { carried: Carried; since_ms: number }>();
+  const seen = new Map<Socket, { carried: Carried; since_ms: number; is_asked: boolean }>();
   let looked_ms = performance.now();
   return () => {
     const now_ms = performance.now();
@@ -155,25 +155,29 @@ function silenceOf(sockets: ReadonlySet<Socket>, silent_ms: number): () => void 
     for (const socket of sockets) {
       const carried = carriedBy(socket);
       const last = seen.get(socket);
-      const is_silent = last !== undefined && carriedNothing(last.carried, carried);
-      seen.set(socket, { carried, since_ms: is_silent ? last.since_ms : now_ms });
-      if (is_silent && now_ms - last.since_ms >= silent_ms) endSocket(socket);
+      const moved = last === undefined || hasMoved(last.carried, carried);
+      // What is written first after an answer has the whole time for its own. Nothing written behind it prolongs that.
+      const asks = !moved && !last.is_asked && carried.written !== last.carried.written;
+      const since_ms = moved || asks ? now_ms : last.since_ms;
+      seen.set(socket, { carried, since_ms, is_asked: !moved && (asks || last.is_asked) });
+      if (now_ms - since_ms >= silent_ms) endSocket(socket);
     }
   };
 }
 
-type Carried = { received: number; sent: number; queued: number };
+type Carried = { received: number; written: number; queued: number };
 
 /** A large statement is one write, and may take long to be sent: what of it waits is known to the handle alone. */
 function carriedBy(socket: Socket): Carried {
   const { _handle } = socket as unknown as { _handle: { writeQueueSize?: number } | null };
   const queued = _handle?.writeQueueSize ?? 0;
-  return { received: socket.bytesRead, sent: socket.bytesWritten - queued, queued };
+  return { received: socket.bytesRead, written: socket.bytesWritten, queued };
 }
 
 /** What was written since is in the kernel's buffer, whether anybody receives it or not. What had to wait shows more. */
-const carriedNothing = (before: Carried, now: Carried): boolean =>
-  now.received === before.received && (before.queued === 0 || now.sent === before.sent);
+const hasMoved = (before: Carried, now: Carried): boolean =>
+  now.received !== before.received ||
+  (before.queued > 0 && now.written - now.queued !== before.written - before.queued);
 
 /** The session of a client that is gone ends, too. */
 export const KEPT_ALIVE = {

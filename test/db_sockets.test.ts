@@ -54,6 +54,24 @@ t.test('one that carries nothing is ended, and the work fails', async (t) => {
   );
 });
 
+t.test('a statement that is written late has the whole time for its answer', async (t) => {
+  const { near, far } = await pair(t);
+  const sockets = createSockets();
+  sockets.add(near);
+  far.resume();
+  // The connection has carried nothing while another one was waited for.
+  const silent_ms = 3_000;
+  const closed = once(near, 'close').then(() => 'it was ended');
+  const answered = (async () => {
+    await wait(2_500);
+    near.write('statement');
+    await wait(2_000);
+    far.write('answer');
+    return Promise.race([once(near, 'data').then(String), closed]);
+  })();
+  t.equal(await sockets.unlessSilent(() => answered, silent_ms), 'answer');
+});
+
 t.test(
   'a statement that is written to a machine that is gone does not keep its connection',
   async (t) => {

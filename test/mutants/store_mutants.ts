@@ -493,6 +493,12 @@ export const storeMutants: readonly Mutant[] = [
     'json',
   ]),
   ...inFile(
+    'src/db.ts',
+    'test/db_sockets.test.ts',
+    ['a late statement has the whole time', 'moved || asks ?', 'moved ?'],
+    ['what is written behind it prolongs nothing', '!moved && !last.is_asked &&', '!moved &&'],
+  ),
+  ...inFile(
     'src/turn_end.ts',
     'test/turn_end.test.ts',
     [
