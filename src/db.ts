@@ -129,11 +129,12 @@ export function createSockets(): Sockets {
       open.add(socket);
     },
     endSilent() {
-      const looking = setInterval(silenceOf(open, SILENT_MS), LOOK_MS).unref();
-      setTimeout(() => clearInterval(looking), 2 * (SILENT_MS + LOOK_MS)).unref();
+      // A statement that is written at the end of the first silence has a whole one for its answer.
+      const looking = lookFor(silenceOf(open, SILENT_MS));
+      setTimeout(() => clearInterval(looking), 3 * SILENT_MS).unref();
     },
     async unlessSilent(work, silent_ms = SILENT_MS) {
-      const looking = setInterval(silenceOf(open, silent_ms), LOOK_MS).unref();
+      const looking = lookFor(silenceOf(open, silent_ms));
       try {
         return await work();
       } finally {
@@ -143,23 +144,36 @@ export function createSockets(): Sockets {
   };
 }
 
-/** At each call it ends those that have carried nothing for so long, as far as it has looked. */
+/** Looks at once, so that it sees the first statement as one that was written later. */
+function lookFor(silence: () => void): NodeJS.Timeout {
+  silence();
+  return setInterval(silence, LOOK_MS).unref();
+}
+
+/**
+ * At each call it ends those that have carried nothing for so long, as far as it has looked. The first statement after an answer
+ * has the whole time from when it is written. Those that are written behind it do not restart the clock.
+ */
 function silenceOf(sockets: ReadonlySet<Socket>, silent_ms: number): () => void {
-  const seen = new Map<Socket, { carried: Carried; since_ms: number; is_asked: boolean }>();
+  const seen = new Map<Socket, { carried: Carried; since_ms: number; awaits_answer: boolean }>();
   let looked_ms = performance.now();
   return () => {
     const now_ms = performance.now();
     // This process itself did not run, and what has come since is not read yet.
-    if (now_ms - looked_ms > 2 * LOOK_MS) seen.clear();
+    const stood_still = now_ms - looked_ms > 2 * LOOK_MS;
     looked_ms = now_ms;
     for (const socket of sockets) {
       const carried = carriedBy(socket);
       const last = seen.get(socket);
       const moved = last === undefined || hasMoved(last.carried, carried);
-      // What is written first after an answer has the whole time for its own. Nothing written behind it prolongs that.
-      const asks = !moved && !last.is_asked && carried.written !== last.carried.written;
-      const since_ms = moved || asks ? now_ms : last.since_ms;
-      seen.set(socket, { carried, since_ms, is_asked: !moved && (asks || last.is_asked) });
+      const wrote = !moved && carried.written !== last.carried.written;
+      const restarts = moved || stood_still || (wrote && !last.awaits_answer);
+      const since_ms = restarts ? now_ms : last.since_ms;
+      seen.set(socket, {
+        carried,
+        since_ms,
+        awaits_answer: !moved && (wrote || last.awaits_answer),
+      });
       if (now_ms - since_ms >= silent_ms) endSocket(socket);
     }
   };
@@ -167,12 +181,14 @@ function silenceOf(sockets: ReadonlySet<Socket>, silent_ms: number): () => void 
 
 type Carried = { received: number; written: number; queued: number };
 
-/** A large statement is one write, and may take long to be sent: what of it waits is known to the handle alone. */
+/** As the handle counts: a large statement is one write, and may take long to be sent; the socket counts what waits behind it, too. */
 function carriedBy(socket: Socket): Carried {
-  const { _handle } = socket as unknown as { _handle: { writeQueueSize?: number } | null };
-  const queued = _handle?.writeQueueSize ?? 0;
-  return { received: socket.bytesRead, written: socket.bytesWritten, queued };
+  const { _handle } = socket as unknown as { _handle: Handle | null };
+  const { bytesWritten = 0, writeQueueSize = 0 } = _handle ?? {};
+  return { received: socket.bytesRead, written: bytesWritten, queued: writeQueueSize };
 }
+
+type Handle = { bytesWritten?: number; writeQueueSize?: number };
 
 /** What was written since is in the kernel's buffer, whether anybody receives it or not. What had to wait shows more. */
 const hasMoved = (before: Carried, now: Carried): boolean =>

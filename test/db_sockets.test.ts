@@ -59,18 +59,33 @@ t.test('a statement that is written late has the whole time for its answer', asy
   const sockets = createSockets();
   sockets.add(near);
   far.resume();
-  // The connection has carried nothing while another one was waited for.
-  const silent_ms = 3_000;
   const closed = once(near, 'close').then(() => 'it was ended');
-  const answered = (async () => {
+  const answer = async (text: string) => {
+    // The connection carries nothing while another one is waited for.
     await wait(2_500);
     near.write('statement');
     await wait(2_000);
-    far.write('answer');
+    far.write(text);
     return Promise.race([once(near, 'data').then(String), closed]);
-  })();
-  t.equal(await sockets.unlessSilent(() => answered, silent_ms), 'answer');
+  };
+  const work = async () => [await answer('one'), await answer('two')];
+  t.strictSame(await sockets.unlessSilent(work, 3_000), ['one', 'two']);
 });
+
+t.test(
+  'the first statement for a machine that is gone ends its connection, also late',
+  async (t) => {
+    const { near } = await pair(t);
+    const sockets = createSockets();
+    sockets.add(near);
+    const closed = once(near, 'close');
+    sockets.endSilent();
+    await wait(4_500);
+    near.write('x');
+    await Promise.race([closed, wait(60_000, null, { ref: false })]);
+    t.ok(near.destroyed);
+  },
+);
 
 t.test(
   'a statement that is written to a machine that is gone does not keep its connection',

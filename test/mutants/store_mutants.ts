@@ -495,8 +495,10 @@ export const storeMutants: readonly Mutant[] = [
   ...inFile(
     'src/db.ts',
     'test/db_sockets.test.ts',
-    ['a late statement has the whole time', 'moved || asks ?', 'moved ?'],
-    ['what is written behind it prolongs nothing', '!moved && !last.is_asked &&', '!moved &&'],
+    ['a late statement has the whole time', '(wrote && !last.awaits_answer)', 'false'],
+    ['what is written behind it prolongs nothing', 'wrote && !last.awaits_answer', 'wrote'],
+    ['an answer ends the wait', '!moved && (wrote', '(wrote'],
+    ['a late silence is noticed', '3 * SILENT_MS', '2 * SILENT_MS'],
   ),
   ...inFile(
     'src/turn_end.ts',
