@@ -53,9 +53,13 @@ const TEXT_LIMIT = 64 * 1024;
 
 /** `right`: how many requests were served as they should be, and how many at least: what is refused weighs nothing. */
 type Weight = { outcome: Outcome | null; right?: Measure; rows?: Measure[] };
-/** Prepared first, so that only the weight itself is measured. */
-type Kind = { name: string; prepare(web: WebProcess): Promise<() => Promise<Weight>> };
+/** Each time it is called it weighs on the process that has this port. */
+type Work = (port: number) => Promise<Weight>;
+/** Prepared first, so that only the weight itself is measured. `by_clients`: all of it comes from the heavy clients. */
+type Kind = { name: string; by_clients: boolean; prepare(): Promise<Work> };
 
+/** What the clients themselves cost on this machine: no service can be better. */
+const BESIDE = '  the same, while the clients send to a process that only rejects';
 /** Of those that are pipelined and not read. What is refused at its first request weighs nothing. */
 const BEGUN_AT_LEAST = KEYS / 2;
 
@@ -73,6 +77,9 @@ let db: Db;
 let consumer: string;
 const load = fork(join(import.meta.dirname, 'support/weight_load.ts'));
 t.teardown(() => load.disconnect());
+const nothing = fork(join(import.meta.dirname, 'support/weight_nothing.ts'));
+t.teardown(() => nothing.kill());
+const [nothing_port] = (await once(nothing, 'message')) as [number];
 
 try {
   server = await ownServer(t, { max_wal_size: '4GB' });
@@ -94,15 +101,16 @@ function kinds(): Kind[] {
   const reading = (
     name: string,
     stdout: Buffer,
-    how: (requests: string[]) => Omit<Order, Sent>,
+    how: (requests: string[]) => Omit<Order, 'for_ms'>,
     right_at_least?: number,
   ) => ({
     name,
-    prepare: async (web: WebProcess) => {
+    by_clients: true,
+    prepare: async () => {
       const order = how(await requestsFor(stdout));
-      const send = await ordered(web, order);
-      return async () => {
-        const outcome = await send();
+      const send = await ordered(order);
+      return async (port: number) => {
+        const outcome = await send(port);
         if (order.deaf) {
           const begun = row('connections with the beginning of an answer', '', begunOf(outcome));
           return { outcome, rows: [{ ...begun, at_least: BEGUN_AT_LEAST }] };
@@ -131,12 +139,12 @@ function kinds(): Kind[] {
     reading('results of 32 KB', Buffer.alloc(32_000), atOnce, 1_000),
     reading('results of 4 MiB, pipelined and not read', Buffer.alloc(4 * MiB), pipelined),
     reading('results of 32 KB, pipelined and not read', Buffer.alloc(32_000), pipelined),
-    { name: 'submissions of escapes', prepare: escapes },
-    { name: 'webhooks of 64 KiB twice', prepare: webhooks },
+    { name: 'submissions of escapes', by_clients: true, prepare: escapes },
+    { name: 'webhooks of 64 KiB twice', by_clients: false, prepare: webhooks },
   ];
 }
 
-async function weigh({ name, prepare }: Kind): Promise<void> {
+async function weigh({ name, by_clients, prepare }: Kind): Promise<void> {
   const web = await webProcess(t, server, {
     RUNLEDGER_LOG_LEVEL: 'warn',
     RUNLEDGER_QUEUE_CAPACITY: String(CAPACITY),
@@ -144,18 +152,22 @@ async function weigh({ name, prepare }: Kind): Promise<void> {
   });
   const other = await leanClient(web.port, submitRequest(await newKey('unlimited')));
   const router = await leanClient(web.port, 'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n');
-  const work = await prepare(web);
+  const work = await prepare();
   await measure(other, router, wait(IDLE_MS / 2));
   const before = await measure(other, router, wait(IDLE_MS));
   const memory_before_mib = peakMemory(web);
-  const working = work();
+  const from = performance.now();
+  const working = work(web.port);
   const busy = await measure(other, router, working);
+  const lasted_ms = performance.now() - from;
   const { outcome, right, rows = [] } = await working;
   if (busy.submit_ms.length === 0 || busy.ready_ms.length === 0)
     throw new Error(`${name}: nothing was asked beside it`);
   const machine_load = loadavg()[0]!;
   const memory_mib = peakMemory(web);
   const after = await measure(other, router, wait(IDLE_MS));
+  // The same clients, and for as long: their requests go to a process that rejects all of them.
+  const beside = by_clients ? await measure(other, router, rejected(work, lasted_ms)) : null;
   for (const client of [other, router]) client.close();
   await web.stop();
   const idle = quantile([...before.submit_ms, ...after.submit_ms], 0.99);
@@ -163,6 +175,7 @@ async function weigh({ name, prepare }: Kind): Promise<void> {
   const dead = web.written.filter((line) => /declared dead|no heartbeat/.test(line)).length;
   measures.push(
     against(`${name}: another account's submit, p99`, 'ms', p99, idle, { at_most: P99_AT_MOST }),
+    ...(beside ? [against(BESIDE, 'ms', quantile(beside.submit_ms, 0.99), idle)] : []),
     row("another account's submit, slowest", 'ms', Math.max(...busy.submit_ms)),
     row('/readyz, slowest', 'ms', Math.max(...busy.ready_ms), READY_AT_MOST_MS),
     row('/readyz that was not 200', '', busy.unready, 0),
@@ -179,6 +192,11 @@ async function weigh({ name, prepare }: Kind): Promise<void> {
 
 function begunOf({ statuses }: Outcome): number {
   return statuses['200'] ?? 0;
+}
+
+async function rejected(work: Work, for_ms: number): Promise<void> {
+  const [{ outcome }] = await Promise.all([work(nothing_port), wait(for_ms)]);
+  if (!outcome?.statuses['503']) throw new Error('no request was rejected');
 }
 
 function row(name: string, unit: string, value: number, at_most?: number): Measure {
@@ -237,16 +255,14 @@ function peakMemory(web: WebProcess): number {
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)![1]) / 1024;
 }
 
-type Sent = 'port' | 'for_ms';
-
 /** The clients have read the order before anything is measured: it has up to 70 MB. */
-async function ordered(web: WebProcess, order: Omit<Order, Sent>): Promise<() => Promise<Outcome>> {
+async function ordered(order: Omit<Order, 'for_ms'>): Promise<(port: number) => Promise<Outcome>> {
   const path = join(folder, 'order.json');
-  writeFileSync(path, JSON.stringify({ ...order, port: web.port, for_ms: WINDOW_MS }));
+  writeFileSync(path, JSON.stringify({ ...order, for_ms: WINDOW_MS }));
   load.send({ order: path });
   await once(load, 'message');
-  return async () => {
-    load.send('go');
+  return async (port) => {
+    load.send({ port });
     const [outcome] = (await once(load, 'message')) as [Outcome];
     return outcome;
   };
@@ -286,7 +302,7 @@ async function requestsFor(stdout: Buffer): Promise<string[]> {
   );
 }
 
-async function escapes(web: WebProcess): Promise<() => Promise<Weight>> {
+async function escapes(): Promise<Work> {
   const text = 'A'.repeat(TEXT_LIMIT);
   const content = { language: 'python', code: text, stdin: text, expected_output: text };
   const body = JSON.stringify(content).replaceAll('A', '\\u0041');
@@ -294,16 +310,16 @@ async function escapes(web: WebProcess): Promise<() => Promise<Weight>> {
     const [head] = postRequest(key, '/api/submit', {}).split('Content-Length');
     return `${head}Connection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
   });
-  const send = await ordered(web, { requests, each: EACH, expected: null, deaf: false });
-  return async () => {
-    const outcome = await send();
+  const send = await ordered({ requests, each: EACH, expected: null, deaf: false });
+  return async (port) => {
+    const outcome = await send(port);
     const right = served('submissions accepted', outcome.statuses['202'] ?? 0, ESCAPES_AT_LEAST);
     return { outcome, right };
   };
 }
 
 /** A backlog of six accounts, and once in a second a delivery of another account to the same host. */
-async function webhooks(): Promise<() => Promise<Weight>> {
+async function webhooks(): Promise<Work> {
   const order: WebhookOrder = {
     database_url: server.urls.owner,
     consumer,

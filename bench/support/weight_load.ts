@@ -1,14 +1,13 @@
 /**
  * The heavy clients of weight.bench.ts, in a process of their own: what they do must not delay the one that measures. They get
- * the path of an order, and say when they have read it. At 'go' they send its requests. They reply with the number of answers by
- * status, of those with a wrong byte, and of those that were right to the end.
+ * the path of an order, and say when they have read it. They get a port, and send the requests of the order there. They reply
+ * with the number of answers by status, of those with a wrong byte, and of those that were right to the end.
  */
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { constants, setPriority } from 'node:os';
 
 export type Order = {
-  port: number;
   requests: string[];
   /** How many connections send each request, all at once. */
   each: number;
@@ -24,23 +23,28 @@ export type Outcome = { statuses: Record<string, number>; wrong: number | null; 
 // Real clients are on machines of their own. These leave the processors to the service, and take what is left.
 setPriority(constants.priority.PRIORITY_LOW);
 
-let work = (): Promise<Outcome> => Promise.reject(new Error('there is no order'));
-process.on('message', async (said: { order: string } | 'go') => {
-  if (said === 'go') process.send!(await work());
+let work = (_port: number): Promise<Outcome> => Promise.reject(new Error('there is no order'));
+process.on('message', async (said: { order: string } | { port: number }) => {
+  if ('port' in said) process.send!(await work(said.port));
   else {
     work = prepared(JSON.parse(readFileSync(said.order, 'utf8')));
     process.send!('ready');
   }
 });
 
-function prepared(order: Order): () => Promise<Outcome> {
+function prepared(order: Order): typeof work {
   const expected = order.expected === null ? null : readFileSync(order.expected);
   const requests = order.requests.map((request) => Buffer.from(request));
   const all = Array.from({ length: order.each }, () => requests).flat();
-  return () => send(order, all, expected);
+  return (port) => send(port, order, all, expected);
 }
 
-function send(order: Order, all: Buffer[], expected: Buffer | null): Promise<Outcome> {
+function send(
+  port: number,
+  { for_ms, deaf }: Order,
+  all: Buffer[],
+  expected: Buffer | null,
+): Promise<Outcome> {
   const outcome: Outcome = { statuses: {}, wrong: expected === null ? null : 0, whole: 0 };
   const sockets: Socket[] = [];
   return new Promise((resolve) => {
@@ -49,15 +53,15 @@ function send(order: Order, all: Buffer[], expected: Buffer | null): Promise<Out
       for (const socket of sockets) socket.destroy();
       resolve(outcome);
     };
-    const timer = setTimeout(finish, order.for_ms);
+    const timer = setTimeout(finish, for_ms);
     let left = all.length;
     for (const bytes of all) {
-      const socket = connect({ port: order.port, host: '127.0.0.1' }, () => socket.write(bytes));
+      const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(bytes));
       sockets.push(socket);
       socket.on('error', () => {});
       const read = reader(outcome, expected);
       socket.on('data', (chunk: Buffer) => {
-        if (order.deaf) socket.pause();
+        if (deaf) socket.pause();
         read(chunk);
       });
       socket.once('close', () => {
