@@ -80,7 +80,8 @@ t.test(
     sockets.add(near);
     const closed = once(near, 'close');
     sockets.endSilent();
-    await wait(4_500);
+    // Seen by the last look of the first silence.
+    await wait(4_700);
     near.write('x');
     await Promise.race([closed, wait(60_000, null, { ref: false })]);
     t.ok(near.destroyed);

@@ -497,7 +497,11 @@ export const storeMutants: readonly Mutant[] = [
     'test/db_sockets.test.ts',
     ['a late statement has the whole time', '(wrote && !last.awaits_answer)', 'false'],
     ['what is written behind it prolongs nothing', 'wrote && !last.awaits_answer', 'wrote'],
-    ['an answer ends the wait', '!moved && (wrote', '(wrote'],
+    [
+      'an answer ends the wait',
+      '!moved && (wrote || last.awaits_answer)',
+      'wrote || (last?.awaits_answer ?? false)',
+    ],
     ['a late silence is noticed', '3 * SILENT_MS', '2 * SILENT_MS'],
   ),
   ...inFile(
