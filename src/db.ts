@@ -129,7 +129,7 @@ export function createSockets(): Sockets {
       open.add(socket);
     },
     endSilent() {
-      // A statement that is written at the end of the first silence has a whole one for its answer.
+      // A statement that is written at the end of the first 5 s has as long for its answer.
       const looking = lookFor(silenceOf(open, SILENT_MS));
       setTimeout(() => clearInterval(looking), 3 * SILENT_MS).unref();
     },
@@ -144,7 +144,7 @@ export function createSockets(): Sockets {
   };
 }
 
-/** Looks at once, so that it sees the first statement as one that was written later. */
+/** The first look comes before the work. So the work's own statement is known as one that waits for an answer. */
 function lookFor(silence: () => void): NodeJS.Timeout {
   silence();
   return setInterval(silence, LOOK_MS).unref();
@@ -181,7 +181,10 @@ function silenceOf(sockets: ReadonlySet<Socket>, silent_ms: number): () => void 
 
 type Carried = { received: number; written: number; queued: number };
 
-/** As the handle counts: a large statement is one write, and may take long to be sent; the socket counts what waits behind it, too. */
+/**
+ * The handle knows how much of a large statement still waits to be sent. The socket's own count would include what it has not
+ * given to the handle yet.
+ */
 function carriedBy(socket: Socket): Carried {
   const { _handle } = socket as unknown as { _handle: Handle | null };
   const { bytesWritten = 0, writeQueueSize = 0 } = _handle ?? {};

@@ -5,8 +5,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { createSockets } from '../src/db.ts';
 
-/** A connection, and its other end. */
-async function pair(t: Test) {
+/** A connection that is watched, and its other end. */
+async function watched(t: Test) {
   const server = createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const near = connect((server.address() as AddressInfo).port, '127.0.0.1');
@@ -17,13 +17,13 @@ async function pair(t: Test) {
     server.close();
   });
   near.on('error', () => {});
-  return { near, far };
+  const sockets = createSockets();
+  sockets.add(near);
+  return { near, far, sockets };
 }
 
 t.test('a large statement that is sent slowly is not lost', async (t) => {
-  const { near, far } = await pair(t);
-  const sockets = createSockets();
-  sockets.add(near);
+  const { near, far, sockets } = await watched(t);
   const bytes = 24 * 2 ** 20;
   const sent = new Promise<boolean>((resolve) => {
     near.write(Buffer.alloc(bytes), (error) => resolve(!error));
@@ -44,9 +44,7 @@ t.test('a large statement that is sent slowly is not lost', async (t) => {
 });
 
 t.test('one that carries nothing is ended, and the work fails', async (t) => {
-  const { near } = await pair(t);
-  const sockets = createSockets();
-  sockets.add(near);
+  const { near, sockets } = await watched(t);
   const closed = once(near, 'close').then(() => Promise.reject(new Error('closed')));
   await t.rejects(
     sockets.unlessSilent(() => closed),
@@ -55,9 +53,7 @@ t.test('one that carries nothing is ended, and the work fails', async (t) => {
 });
 
 t.test('a statement that is written late has the whole time for its answer', async (t) => {
-  const { near, far } = await pair(t);
-  const sockets = createSockets();
-  sockets.add(near);
+  const { near, far, sockets } = await watched(t);
   far.resume();
   const closed = once(near, 'close').then(() => 'it was ended');
   const answer = async (text: string) => {
@@ -75,9 +71,7 @@ t.test('a statement that is written late has the whole time for its answer', asy
 t.test(
   'the first statement for a machine that is gone ends its connection, also late',
   async (t) => {
-    const { near } = await pair(t);
-    const sockets = createSockets();
-    sockets.add(near);
+    const { near, sockets } = await watched(t);
     const closed = once(near, 'close');
     sockets.endSilent();
     // Seen by the last look of the first silence.
@@ -91,9 +85,7 @@ t.test(
 t.test(
   'a statement that is written to a machine that is gone does not keep its connection',
   async (t) => {
-    const { near } = await pair(t);
-    const sockets = createSockets();
-    sockets.add(near);
+    const { near, sockets } = await watched(t);
     const closed = once(near, 'close');
     sockets.endSilent();
     // It looks for a while only, and does not count the time in which this process did not run.

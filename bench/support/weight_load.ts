@@ -1,6 +1,6 @@
 /**
  * The heavy clients of weight.bench.ts, in a process of their own: what they do must not delay the one that measures. They get
- * the path of an order, and say when they have read it. They get a port, and send the requests of the order there. They reply
+ * the path of an order, and say when they have read it. Then they get a port, and send the requests of the order there. They reply
  * with the number of answers by status, of those with a wrong byte, and of those that were right to the end.
  */
 import { readFileSync } from 'node:fs';
@@ -18,7 +18,12 @@ export type Order = {
   for_ms: number;
 };
 /** `wrong`: null if no answer was compared. */
-export type Outcome = { statuses: Record<string, number>; wrong: number | null; whole: number };
+export type Outcome = {
+  connections: number;
+  statuses: Record<string, number>;
+  wrong: number | null;
+  whole: number;
+};
 
 // Real clients are on machines of their own. These leave the processors to the service, and take what is left.
 setPriority(constants.priority.PRIORITY_LOW);
@@ -45,7 +50,8 @@ function send(
   all: Buffer[],
   expected: Buffer | null,
 ): Promise<Outcome> {
-  const outcome: Outcome = { statuses: {}, wrong: expected === null ? null : 0, whole: 0 };
+  const wrong = expected === null ? null : 0;
+  const outcome: Outcome = { connections: all.length, statuses: {}, wrong, whole: 0 };
   const sockets: Socket[] = [];
   return new Promise((resolve) => {
     const finish = () => {

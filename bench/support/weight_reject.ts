@@ -1,6 +1,6 @@
 /**
- * For weight.bench.ts: rejects each request as soon as its head has come, and does nothing else. So it shows what the clients alone
- * cost the others on their machine.
+ * For weight.bench.ts: rejects each request as soon as its head has come, and does nothing else. So it shows what the clients cost
+ * by themselves. A body is not waited for, so clients that have not sent all of theirs are spared the rest.
  */
 import { type AddressInfo, createServer } from 'node:net';
 
