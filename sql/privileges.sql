@@ -18,7 +18,7 @@ revoke all on all functions in schema runledger from public;
 
 do $$
 declare
-  web constant text[] := '{hear,submit_many,cancel_submission,list_submissions,summaries_of,read_submissions,settle,is_key,spend,read_result,account_record,record_slices,read_receipt,receipt_tiles,results_of,records_of,submission_events,service_health,
+  web constant text[] := '{hear,submit_many,cancel_submission,list_submissions,summaries_of,read_submissions,settle,is_key,spend,spend_many,read_result,read_results,account_record,record_slices,read_receipt,receipt_tiles,results_of,records_of,submission_events,service_health,
     delivery_due,delivery_open,append_delivery_attempt,put_back_delivery,put_back_early_delivery,
     queue_schema_problem,register_consumer,heartbeat,replica_facts,replica_has,advance_epoch,sweep,retire_consumer,add_locker,remove_locker,free_orphaned_jobs,move_future_jobs,collect_progress,
     queue_facts,database_facts,alive_languages,ensure_partitions,

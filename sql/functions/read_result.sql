@@ -1,7 +1,9 @@
--- Finds the key of a request and spends one request of its rate. Every request under /api/ that submits nothing does this.
-create or replace function runledger.spend(
-  digest bytea, out outcome text, out account_id uuid, out key_id uuid,
-  out rate_limit integer, out rate_remaining integer, out rate_reset_us bigint
+-- Finds the key of some requests and spends them of its rate. Every request under /api/ that submits nothing does this.
+-- waits: for a statement that has the key's row now. Without it, such requests get the outcome 'locked', and nothing is spent.
+-- So one statement may spend of many keys, in any order.
+create or replace function runledger.spend_many(digest bytea, requests integer, waits boolean default true)
+returns table (
+  outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -12,10 +14,14 @@ declare
   usage key_usage;
   rate record;
   now_at timestamptz;
+  is_used boolean := false;
 begin
   select * into k from find_key(digest, clock());
   if not found then
     outcome := 'unauthorized';
+    for n in 1 .. requests loop
+      return next;
+    end loop;
     return;
   end if;
   account_id := k.account_id; key_id := k.key_id; rate_limit := k.per_minute;
@@ -26,18 +32,55 @@ begin
     rate_remaining := 0; rate_reset_us := 0; outcome := 'spent';
     now_at := clock();
     update key_usage u set last_used_at = now_at
-    where u.key_id = k.key_id and (u.last_used_at is null or u.last_used_at < now_at - interval '1 minute');
+    where u.key_id = k.key_id and u.key_id in (
+      select old.key_id from key_usage old
+      where old.key_id = k.key_id and (old.last_used_at is null or old.last_used_at < now_at - interval '1 minute')
+      for update skip locked);
+    for n in 1 .. requests loop
+      return next;
+    end loop;
     return;
   end if;
-  select u.* into usage from key_usage u where u.key_id = k.key_id for update;
+  if waits then
+    select u.* into usage from key_usage u where u.key_id = k.key_id for update;
+  else
+    select u.* into usage from key_usage u where u.key_id = k.key_id for update skip locked;
+    if not found then
+      outcome := 'locked';
+      for n in 1 .. requests loop
+        return next;
+      end loop;
+      return;
+    end if;
+  end if;
   now_at := clock();
-  select * into rate from spend_rate(usage.hits_us, usage.buckets, k.per_minute, (extract(epoch from now_at) * 1000000)::bigint);
-  rate_remaining := rate.remaining; rate_reset_us := rate.reset_us;
-  outcome := case when rate.allowed then 'spent' else 'rate_limited' end;
-  if rate.allowed then
-    update key_usage u set hits_us = rate.hits_us, buckets = rate.buckets, last_used_at = now_at where u.key_id = k.key_id;
+  for n in 1 .. requests loop
+    -- All are of the same moment, so behind the first that is rejected all are, with the same answer.
+    if outcome is distinct from 'rate_limited' then
+      rate := spend_rate(usage.hits_us, usage.buckets, k.per_minute, (extract(epoch from now_at) * 1000000)::bigint);
+      rate_remaining := rate.remaining; rate_reset_us := rate.reset_us;
+      outcome := case when rate.allowed then 'spent' else 'rate_limited' end;
+      if rate.allowed then
+        usage.hits_us := rate.hits_us; usage.buckets := rate.buckets;
+        is_used := true;
+      end if;
+    end if;
+    return next;
+  end loop;
+  if is_used then
+    update key_usage u set hits_us = usage.hits_us, buckets = usage.buckets, last_used_at = now_at where u.key_id = k.key_id;
   end if;
 end
+$$;
+
+-- For one request.
+create or replace function runledger.spend(
+  digest bytea, out outcome text, out account_id uuid, out key_id uuid,
+  out rate_limit integer, out rate_remaining integer, out rate_reset_us bigint
+)
+language sql security definer set search_path = runledger, pg_temp
+as $$
+  select s.* from spend_many(spend.digest, 1) s
 $$;
 
 -- Whether a secret is that of a key. The request that asks this spends its rate later.
@@ -144,8 +187,8 @@ begin
 end
 $$;
 
--- The record with the rate spent, in one call. A process of an earlier release names no bound, and gets all.
-create or replace function runledger.read_result(digest bytea, id uuid, most integer default 2147483647)
+-- The records with the rate spent, in one call: one row for each id, in the order of the ids.
+create or replace function runledger.read_results(digest bytea, ids uuid[], most integer)
 returns table (
   outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
   record jsonb, stdout bytea, stderr bytea, judged bytea[], large bigint, progress jsonb, proof jsonb
@@ -155,17 +198,31 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-  who record;
+  n integer := 0;
 begin
-  select * into who from spend(digest);
-  outcome := who.outcome; account_id := who.account_id; key_id := who.key_id; rate_limit := who.rate_limit;
-  rate_remaining := who.rate_remaining; rate_reset_us := who.rate_reset_us;
-  if who.outcome = 'spent' then
-    select * into record, stdout, stderr, judged, large, progress, proof from record_in(who.account_id, read_result.id, most);
-    outcome := case when record is null then 'not_found' else 'found' end;
-  end if;
-  return next;
+  for outcome, account_id, key_id, rate_limit, rate_remaining, rate_reset_us in
+    select s.* from spend_many(digest, cardinality(ids)) s
+  loop
+    n := n + 1;
+    record := null; stdout := null; stderr := null; judged := null; large := null; progress := null; proof := null;
+    if outcome = 'spent' then
+      select * into record, stdout, stderr, judged, large, progress, proof from record_in(account_id, ids[n], most);
+      outcome := case when record is null then 'not_found' else 'found' end;
+    end if;
+    return next;
+  end loop;
 end
+$$;
+
+-- For one id. Only processes of an earlier release call it; some of them name no bound, and get all.
+create or replace function runledger.read_result(digest bytea, id uuid, most integer default 2147483647)
+returns table (
+  outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
+  record jsonb, stdout bytea, stderr bytea, judged bytea[], large bigint, progress jsonb, proof jsonb
+)
+language sql security definer set search_path = runledger, pg_temp
+as $$
+  select r.* from read_results(read_result.digest, array[read_result.id], read_result.most) r
 $$;
 
 -- The record alone, for a caller whose rate was spent before: where a replica may have it, the two are asked apart, because a

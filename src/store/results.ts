@@ -1,5 +1,5 @@
 /** Reads results from the projection of the log, as the account may see them. */
-import { type Db, isAway, mixedUp } from '../db.ts';
+import { byteaArray, type Db, isAway, mixedUp } from '../db.ts';
 import {
   payloadBytes,
   type RecordProof,
@@ -7,7 +7,7 @@ import {
   SMALL_RECORD_BYTES,
 } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
-import { createKeyedBatcher } from './batch.ts';
+import { createBatcher, createKeyedBatcher } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 import { type Beat, ifThere } from './replica.ts';
 
@@ -68,23 +68,29 @@ const READ_BYTES = 64 * 1024;
 const READS_AT_ONCE = 2;
 /** Of requests that only spend. Each costs a small part of a millisecond. */
 const SPEND_ITEMS = 64;
-const SPENDS_AT_ONCE = 4;
+const WAITING_SPENDS_AT_ONCE = 4;
 /** Until a key's first reads have shown how large its records are. */
 const GUESSED_RECORD_BYTES = READ_BYTES / 4;
 const DIGEST_TEXT = 'latin1';
 
 /** A request waits for at most `patience_ms` to be sent to the database. */
 export function createResults(db: Db, patience_ms = Infinity): Results {
-  // Else the requests of one key would wait in PostgreSQL for the row that counts them, and each would hold a connection. Its
-  // reads and its other requests hold one each.
-  const spends = createKeyedBatcher<null, SpendOutcome>({
-    batches_at_once: SPENDS_AT_ONCE,
-    runAlone: async (digest) => (await spendMany(db, Buffer.from(digest, DIGEST_TEXT), 1))[0]!,
+  const spends = createBatcher<string, SpendOutcome | null>({
+    max_items: SPEND_ITEMS,
+    owner: (digest) => digest,
+    patience_ms,
+    isAway,
+    run: (digests) => spendOfMany(db, digests),
+  });
+  // Those of a key whose row another statement has. Each key's wait in one statement, or they would hold a connection each.
+  const waiting_spends = createKeyedBatcher<null, SpendOutcome>({
+    batches_at_once: WAITING_SPENDS_AT_ONCE,
+    runAlone: async (digest) => (await spendOfOne(db, digest, 1))[0]!,
     batches: (digest) => ({
       max_items: SPEND_ITEMS,
       patience_ms,
       isAway,
-      run: ({ length }) => spendMany(db, Buffer.from(digest, DIGEST_TEXT), length),
+      run: ({ length }) => spendOfOne(db, digest, length),
     }),
   });
   const inBatches = <R>(
@@ -112,8 +118,8 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
       },
     });
   const reads = inBatches<ResultOutcome>(
-    (digest, ids) => readMany(db, Buffer.from(digest, DIGEST_TEXT), ids),
-    (digest, id) => readOne(db, Buffer.from(digest, DIGEST_TEXT), id),
+    (digest, ids) => readMany(db, bytesOf(digest), ids),
+    async (digest, id) => (await readMany(db, bytesOf(digest), [id]))[0]!,
     (outcome) => (outcome.kind === 'found' ? payloadBytes(outcome.record) : 0),
   );
   // Many waits of one account may end in the same moment.
@@ -122,13 +128,15 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
     async (account_id, id) => (await recordsOf(db, account_id, [id]))[0]!,
     (row) => (row === null ? 0 : payloadBytes(row)),
   );
-  const read: Results['read'] = (secret_digest, id) =>
-    reads.add(Buffer.from(secret_digest).toString(DIGEST_TEXT), id);
+  const read: Results['read'] = (secret_digest, id) => reads.add(textOf(secret_digest), id);
   return {
     read,
     look: read,
     own: (account_id, id) => readRecord(db, account_id, id, null),
-    spend: (secret_digest) => spends.add(Buffer.from(secret_digest).toString(DIGEST_TEXT), null),
+    async spend(secret_digest) {
+      const digest = textOf(secret_digest);
+      return (await spends.add(digest)) ?? waiting_spends.add(digest, null);
+    },
     async knows(secret_digest) {
       const [row] = await db<
         { known: boolean }[]
@@ -144,27 +152,49 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
   };
 }
 
-/**
- * Spends so many requests, one after the other. Each row has a digest of its own, because PostgreSQL evaluates a function whose
- * arguments do not change from row to row only once, even a volatile one.
- */
-async function spendMany(
+type SpendRow = CallerRow & { outcome: string };
+
+/** Waits for no key. Null: another statement has the row of that key, and nothing was spent. */
+async function spendOfMany(db: Db, digests: readonly string[]): Promise<(SpendOutcome | null)[]> {
+  const counts = new Map<string, number>();
+  for (const digest of digests) counts.set(digest, (counts.get(digest) ?? 0) + 1);
+  const asked = [...counts.keys()];
+  if (asked.length === 1)
+    return (await spendRows(db, bytesOf(asked[0]!), digests.length, false)).map(spentOf);
+  const rows = await db<(SpendRow & { n: number })[]>`
+    select a.n::integer, s.*
+    from unnest(${byteaArray(asked.map(bytesOf))}::text::bytea[], ${`{${[...counts.values()].join(',')}}`}::text::integer[])
+      with ordinality a(digest, requests, n)
+    cross join lateral runledger.spend_many(a.digest, a.requests, false) s`;
+  const found = Map.groupBy(rows, ({ n }) => asked[n - 1]);
+  if (asked.some((digest) => found.get(digest)?.length !== counts.get(digest)))
+    throw mixedUp('requests of keys');
+  return digests.map((digest) => spentOf(found.get(digest)!.shift()!));
+}
+
+async function spendOfOne(db: Db, digest: string, count: number): Promise<SpendOutcome[]> {
+  return (await spendRows(db, bytesOf(digest), count, true)).map((row) => spentOf(row)!);
+}
+
+async function spendRows(
   db: Db,
   secret_digest: Uint8Array,
   count: number,
-): Promise<SpendOutcome[]> {
-  const rows = await db<(CallerRow & { outcome: string })[]>`
-    select s.* from unnest(array_fill(${secret_digest}::bytea, array[${count}::integer])) with ordinality asked(digest, n)
-    cross join lateral runledger.spend(asked.digest) s order by asked.n`;
+  waits: boolean,
+): Promise<SpendRow[]> {
+  const rows = await db<SpendRow[]>`
+    select * from runledger.spend_many(${secret_digest}, ${count}, ${waits})`;
   if (rows.length !== count) throw mixedUp('requests of a key');
-  return rows.map((row) => rejectionOf(row) ?? { kind: 'spent', caller: callerOf(row) });
+  return rows;
 }
 
-async function readOne(db: Db, secret_digest: Uint8Array, id: string): Promise<ResultOutcome> {
-  const [row] = await db<ReadRow[]>`
-    select * from runledger.read_result(${secret_digest}, ${id}, ${SMALL_RECORD_BYTES})`;
-  return outcomeOf(row, id);
+function spentOf(row: SpendRow): SpendOutcome | null {
+  if (row.outcome === 'locked') return null;
+  return rejectionOf(row) ?? { kind: 'spent', caller: callerOf(row) };
 }
+
+const textOf = (digest: Uint8Array) => Buffer.from(digest).toString(DIGEST_TEXT);
+const bytesOf = (digest: string) => Buffer.from(digest, DIGEST_TEXT);
 
 /**
  * The key's row is locked until the answer has left the server, and submitting waits for it. So together the records have at most
@@ -177,8 +207,7 @@ async function readMany(
 ): Promise<ResultOutcome[]> {
   const share = Math.min(SMALL_RECORD_BYTES, Math.floor(READ_BYTES / ids.length));
   const rows = await db<ReadRow[]>`
-    select r.* from unnest(${`{${ids.join(',')}}`}::text::uuid[]) with ordinality asked(id, n)
-    cross join lateral runledger.read_result(${secret_digest}, asked.id, ${share}) r order by asked.n`;
+    select * from runledger.read_results(${secret_digest}, ${`{${ids.join(',')}}`}::text::uuid[], ${share})`;
   const outcomes = ids.map((id, n) => outcomeOf(rows[n], id));
   const left_out = outcomes.filter(isLeftOut);
   if (left_out.length === 0) return outcomes;

@@ -117,9 +117,13 @@ t.test('no secret, code or data of a request is in the log', async (t) => {
   await line.ended();
   await useConsole();
   // An internal error while the request is in memory.
-  await service.db.unsafe('alter function runledger.spend(bytea) rename to spend_away');
+  await service.db.unsafe(
+    'alter function runledger.spend_many(bytea, integer, boolean) rename to spend_away',
+  );
   t.equal((await ask({ path: '/api/languages' })).status, 500);
-  await service.db.unsafe('alter function runledger.spend_away(bytea) rename to spend');
+  await service.db.unsafe(
+    'alter function runledger.spend_away(bytea, integer, boolean) rename to spend_many',
+  );
   await way.cut();
   t.equal((await ask({ path: '/api/submit', body })).status, 503);
   await web.stop();

@@ -47,7 +47,7 @@ t.test('a record of another account, or another one than was asked', async (t) =
   await w.db`create table runledger.instead (asked uuid)`;
   await replace(
     w.db,
-    'read_result',
+    'read_results',
     `select 'found', m.account_id, m.key_id, m.rate_limit, m.rate_remaining, m.rate_reset_us,
       r.record, r.stdout, r.stderr, r.judged, r.large, r.progress, null::jsonb
     from spend(digest) m, records_of(array(select asked from instead)) r`,
@@ -72,12 +72,33 @@ t.test('too few rows', async (t) => {
   const caller = 'null::uuid, null::uuid, 1, 1, 1::bigint';
   await replace(
     w.db,
-    'read_result',
+    'read_results',
     `select '', ${caller}, null::jsonb, null::bytea, null::bytea, null::bytea[], 1::bigint, null::jsonb, null::jsonb where false`,
   );
   await replace(w.db, 'submit_many', `select 1, '', null::uuid, ${caller}, false where false`);
   await t.rejects(createResults(w.web).read(digest, id), MIXED);
   await t.rejects(submit({ secret_digest: digest, submission: submission() }), MIXED);
+});
+
+t.test('requests of many keys', async (t) => {
+  const w = await world(t);
+  const digests = [await w.key(), await w.key(), await w.key()].map(({ digest }) => digest);
+  const spendAll = () => {
+    const results = createResults(w.web);
+    return Promise.allSettled(digests.map((digest) => results.spend(digest)));
+  };
+  t.match(await spendAll(), new Array(3).fill({ value: { kind: 'spent' } }));
+  const twice = 'cross join generate_series(1, requests * 2)';
+  const rows = (from: string) =>
+    `select 'spent', k.account_id, k.key_id, 1, 1, 1::bigint from find_key(digest, clock()) k ${from}`;
+  for (const [why, from] of [
+    ['too many rows for each', twice],
+    ['no row', 'where false'],
+    ['too many for one, and none for another', `${twice} where random() < 0`],
+  ] as const) {
+    await replace(w.db, 'spend_many', rows(from));
+    t.match(await spendAll(), new Array(3).fill({ status: 'rejected', reason: MIXED }), why);
+  }
 });
 
 t.test('no word of the ends', async (t) => {

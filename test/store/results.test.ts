@@ -47,6 +47,47 @@ t.test('requests of one key at once are each counted', async (t) => {
   t.match(await Promise.all(unknown), new Array(3).fill({ kind: 'unauthorized' }));
 });
 
+t.test('requests of many keys at once share statements, and each is counted', async (t) => {
+  const w = await world(t);
+  await w.tier('five', 5, 0);
+  await w.tier('free', 0, 0);
+  await w.clock.set(new Date('2026-11-20T12:00:00Z'));
+  const keys = [
+    await w.key({ tier: 'five' }),
+    await w.key({ tier: 'free' }),
+    { id: null, digest: randomBytes(32) },
+    await w.key({ tier: 'five' }),
+  ];
+  const { db, statements } = counting(w.web);
+  const results = createResults(db);
+  const answers = await Promise.all(
+    Array.from({ length: 28 }, (_, n) => results.spend(keys[n % 4]!.digest)),
+  );
+  const expected = answers.map((_, n) => {
+    const key_id = keys[n % 4]!.id;
+    const asked = Math.floor(n / 4);
+    if (key_id === null) return { kind: 'unauthorized' };
+    if (n % 4 === 1) return { kind: 'spent', caller: { key_id, rate: { limit: 0 } } };
+    const caller = { key_id, rate: { limit: 5, remaining: Math.max(4 - asked, 0) } };
+    return asked < 5 ? { kind: 'spent', caller } : { kind: 'rate_limited', caller };
+  });
+  t.match(answers, expected);
+  t.equal(statements(), 1);
+  t.match(await results.spend(keys[0]!.digest), { kind: 'rate_limited' }, 'each is kept');
+});
+
+/** Counts the statements. */
+function counting(db: Db) {
+  let statements = 0;
+  const counted = new Proxy(db, {
+    apply(db, _self, args: Parameters<Db>) {
+      statements += 1;
+      return db(...args);
+    },
+  });
+  return { db: counted, statements: () => statements };
+}
+
 /** Only a test that fails waits so long. */
 const soon = (answer: Promise<unknown>) =>
   Promise.race([answer, wait(120_000, 'no answer', { ref: false })]);
@@ -91,23 +132,17 @@ t.test('one statement reads many small records, or few large ones', async (t) =>
   await w.tier('free', 0, 0);
   const { digest } = await w.key({ tier: 'free' });
   const { executions } = await w.consumer();
-  let statements = 0;
-  const counted = new Proxy(w.web, {
-    apply(db, _self, args: Parameters<Db>) {
-      statements += 1;
-      return db(...args);
-    },
-  });
+  const { db, statements } = counting(w.web);
   const read40 = async (stdout: Uint8Array) => {
     const { submit } = w.submissions();
     const id = idOf(await submit({ secret_digest: digest, submission: submission() }));
     await start(executions, id);
     await executions.complete({ submission_id: id, attempt: 1, outcome: outcome({ stdout }) });
-    const results = createResults(counted);
-    statements = 0;
+    const results = createResults(db);
+    const before = statements();
     const all = await Promise.all(Array.from({ length: 40 }, () => results.read(digest, id)));
     t.match(all, new Array(40).fill({ kind: 'found', record: { id, stdout } }));
-    return statements;
+    return statements() - before;
   };
   t.equal(await read40(Buffer.from('1\n')), 5, 'one, four, 16, 16 and three records');
   t.equal(
