@@ -1,9 +1,12 @@
 -- Finds the key of some requests and spends them of its rate. Every request under /api/ that submits nothing does this.
+-- spent: so many of them, the first ones, are within the rate; `outcome` is that of the last one. All are of one moment, so those
+-- that were spent differ in what remained only: rate_remaining is what the last one left, and each before it left one more.
 -- waits: for a statement that has the key's row now. Without it, such requests get the outcome 'locked', and nothing is spent.
 -- So one statement may spend of many keys, in any order.
-create or replace function runledger.spend_many(digest bytea, requests integer, waits boolean default true)
-returns table (
-  outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint
+create or replace function runledger.spend_many(
+  digest bytea, requests integer, waits boolean default true,
+  out outcome text, out account_id uuid, out key_id uuid,
+  out rate_limit integer, out rate_remaining integer, out rate_reset_us bigint, out spent integer
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -14,14 +17,11 @@ declare
   usage key_usage;
   rate record;
   now_at timestamptz;
-  is_used boolean := false;
 begin
+  spent := 0;
   select * into k from find_key(digest, clock());
   if not found then
     outcome := 'unauthorized';
-    for n in 1 .. requests loop
-      return next;
-    end loop;
     return;
   end if;
   account_id := k.account_id; key_id := k.key_id; rate_limit := k.per_minute;
@@ -29,16 +29,14 @@ begin
   perform set_config('synchronous_commit', 'off', true);
   if k.per_minute = 0 then
     -- There is nothing to count. The last use is recorded to the minute, so that most polls do not write.
-    rate_remaining := 0; rate_reset_us := 0; outcome := 'spent';
+    rate_remaining := 0; rate_reset_us := 0; spent := requests; outcome := 'spent';
     now_at := clock();
-    update key_usage u set last_used_at = now_at
-    where u.key_id = k.key_id and u.key_id in (
-      select old.key_id from key_usage old
-      where old.key_id = k.key_id and (old.last_used_at is null or old.last_used_at < now_at - interval '1 minute')
-      for update skip locked);
-    for n in 1 .. requests loop
-      return next;
-    end loop;
+    perform from key_usage u
+    where u.key_id = k.key_id and (u.last_used_at is null or u.last_used_at < now_at - interval '1 minute')
+    for update skip locked;
+    if found then
+      update key_usage u set last_used_at = now_at where u.key_id = k.key_id;
+    end if;
     return;
   end if;
   if waits then
@@ -47,27 +45,19 @@ begin
     select u.* into usage from key_usage u where u.key_id = k.key_id for update skip locked;
     if not found then
       outcome := 'locked';
-      for n in 1 .. requests loop
-        return next;
-      end loop;
       return;
     end if;
   end if;
   now_at := clock();
-  for n in 1 .. requests loop
-    -- All are of the same moment, so behind the first that is rejected all are, with the same answer.
-    if outcome is distinct from 'rate_limited' then
-      rate := spend_rate(usage.hits_us, usage.buckets, k.per_minute, (extract(epoch from now_at) * 1000000)::bigint);
-      rate_remaining := rate.remaining; rate_reset_us := rate.reset_us;
-      outcome := case when rate.allowed then 'spent' else 'rate_limited' end;
-      if rate.allowed then
-        usage.hits_us := rate.hits_us; usage.buckets := rate.buckets;
-        is_used := true;
-      end if;
-    end if;
-    return next;
+  while spent < requests loop
+    rate := spend_rate(usage.hits_us, usage.buckets, k.per_minute, (extract(epoch from now_at) * 1000000)::bigint);
+    rate_remaining := rate.remaining; rate_reset_us := rate.reset_us;
+    outcome := case when rate.allowed then 'spent' else 'rate_limited' end;
+    exit when not rate.allowed;
+    usage.hits_us := rate.hits_us; usage.buckets := rate.buckets;
+    spent := spent + 1;
   end loop;
-  if is_used then
+  if spent > 0 then
     update key_usage u set hits_us = usage.hits_us, buckets = usage.buckets, last_used_at = now_at where u.key_id = k.key_id;
   end if;
 end
@@ -80,7 +70,7 @@ create or replace function runledger.spend(
 )
 language sql security definer set search_path = runledger, pg_temp
 as $$
-  select s.* from spend_many(spend.digest, 1) s
+  select s.outcome, s.account_id, s.key_id, s.rate_limit, s.rate_remaining, s.rate_reset_us from spend_many(spend.digest, 1) s
 $$;
 
 -- Whether a secret is that of a key. The request that asks this spends its rate later.
@@ -198,16 +188,18 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-  n integer := 0;
+  who record;
 begin
-  for outcome, account_id, key_id, rate_limit, rate_remaining, rate_reset_us in
-    select s.* from spend_many(digest, cardinality(ids)) s
-  loop
-    n := n + 1;
-    record := null; stdout := null; stderr := null; judged := null; large := null; progress := null; proof := null;
-    if outcome = 'spent' then
+  select * into who from spend_many(digest, cardinality(ids));
+  account_id := who.account_id; key_id := who.key_id; rate_limit := who.rate_limit; rate_reset_us := who.rate_reset_us;
+  for n in 1 .. cardinality(ids) loop
+    if n <= who.spent then
+      rate_remaining := case when rate_limit = 0 then 0 else who.rate_remaining + who.spent - n end;
       select * into record, stdout, stderr, judged, large, progress, proof from record_in(account_id, ids[n], most);
       outcome := case when record is null then 'not_found' else 'found' end;
+    else
+      rate_remaining := who.rate_remaining; outcome := who.outcome;
+      record := null; stdout := null; stderr := null; judged := null; large := null; progress := null; proof := null;
     end if;
     return next;
   end loop;

@@ -83,14 +83,14 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
     run: (digests) => spendOfMany(db, digests),
   });
   // Those of a key whose row another statement has. Each key's wait in one statement, or they would hold a connection each.
-  const waiting_spends = createKeyedBatcher<null, SpendOutcome>({
+  const waiting_spends = createKeyedBatcher<null, SpendOutcome | null>({
     batches_at_once: WAITING_SPENDS_AT_ONCE,
-    runAlone: async (digest) => (await spendOfOne(db, digest, 1))[0]!,
+    runAlone: async (digest) => (await spendOfOne(db, digest, 1, true))[0]!,
     batches: (digest) => ({
       max_items: SPEND_ITEMS,
       patience_ms,
       isAway,
-      run: ({ length }) => spendOfOne(db, digest, length),
+      run: ({ length }) => spendOfOne(db, digest, length, true),
     }),
   });
   const inBatches = <R>(
@@ -135,7 +135,9 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
     own: (account_id, id) => readRecord(db, account_id, id, null),
     async spend(secret_digest) {
       const digest = textOf(secret_digest);
-      return (await spends.add(digest)) ?? waiting_spends.add(digest, null);
+      const outcome = (await spends.add(digest)) ?? (await waiting_spends.add(digest, null));
+      if (outcome === null) throw mixedUp('requests of a key');
+      return outcome;
     },
     async knows(secret_digest) {
       const [row] = await db<
@@ -152,45 +154,51 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
   };
 }
 
-type SpendRow = CallerRow & { outcome: string };
+/** `spent`: so many of the requests, the first ones. The rest is as the last one left it. */
+type SpendRow = CallerRow & { outcome: string; spent: number };
 
 /** Waits for no key. Null: another statement has the row of that key, and nothing was spent. */
 async function spendOfMany(db: Db, digests: readonly string[]): Promise<(SpendOutcome | null)[]> {
   const counts = new Map<string, number>();
   for (const digest of digests) counts.set(digest, (counts.get(digest) ?? 0) + 1);
+  if (counts.size === 1) return spendOfOne(db, digests[0]!, digests.length, false);
   const asked = [...counts.keys()];
-  if (asked.length === 1)
-    return (await spendRows(db, bytesOf(asked[0]!), digests.length, false)).map(spentOf);
   const rows = await db<(SpendRow & { n: number })[]>`
     select a.n::integer, s.*
     from unnest(${byteaArray(asked.map(bytesOf))}::text::bytea[], ${`{${[...counts.values()].join(',')}}`}::text::integer[])
       with ordinality a(digest, requests, n)
     cross join lateral runledger.spend_many(a.digest, a.requests, false) s`;
-  const found = Map.groupBy(rows, ({ n }) => asked[n - 1]);
-  if (asked.some((digest) => found.get(digest)?.length !== counts.get(digest)))
+  const outcomes = new Map(
+    rows.map((row) => [asked[row.n - 1], spentOf(row, counts.get(asked[row.n - 1]!) ?? 0)]),
+  );
+  if (rows.length !== asked.length || outcomes.size !== asked.length || outcomes.has(undefined))
     throw mixedUp('requests of keys');
-  return digests.map((digest) => spentOf(found.get(digest)!.shift()!));
+  return digests.map((digest) => outcomes.get(digest)!.shift()!);
 }
 
-async function spendOfOne(db: Db, digest: string, count: number): Promise<SpendOutcome[]> {
-  return (await spendRows(db, bytesOf(digest), count, true)).map((row) => spentOf(row)!);
-}
-
-async function spendRows(
+async function spendOfOne(
   db: Db,
-  secret_digest: Uint8Array,
+  digest: string,
   count: number,
   waits: boolean,
-): Promise<SpendRow[]> {
-  const rows = await db<SpendRow[]>`
-    select * from runledger.spend_many(${secret_digest}, ${count}, ${waits})`;
-  if (rows.length !== count) throw mixedUp('requests of a key');
-  return rows;
+): Promise<(SpendOutcome | null)[]> {
+  const [row] = await db<SpendRow[]>`
+    select * from runledger.spend_many(${bytesOf(digest)}, ${count}, ${waits})`;
+  if (row === undefined) throw mixedUp('requests of a key');
+  return spentOf(row, count);
 }
 
-function spentOf(row: SpendRow): SpendOutcome | null {
-  if (row.outcome === 'locked') return null;
-  return rejectionOf(row) ?? { kind: 'spent', caller: callerOf(row) };
+/** What each of so many requests of a key got. */
+function spentOf(row: SpendRow, count: number): (SpendOutcome | null)[] {
+  if ((row.outcome === 'spent') !== (row.spent === count)) throw mixedUp('requests of a key');
+  const caller = callerOf(row);
+  const rejected = rejectionOf(row);
+  return Array.from({ length: count }, (_, n) => {
+    const behind = row.spent - 1 - n;
+    if (behind < 0) return rejected;
+    const remaining = caller.rate.limit === 0 ? 0 : caller.rate.remaining + behind;
+    return { kind: 'spent', caller: { ...caller, rate: { ...caller.rate, remaining } } };
+  });
 }
 
 const textOf = (digest: Uint8Array) => Buffer.from(digest).toString(DIGEST_TEXT);

@@ -398,7 +398,7 @@ export const storeMutants: readonly Mutant[] = [
     ['a statement has a bound', 'max_items: READ_ITEMS', 'max_items: 1_000'],
     ['large records come a few at a time', 'bytes: () => record_bytes', 'bytes: () => 0'],
     ['each request is counted', 'a.digest, a.requests, false', 'a.digest, 1, false'],
-    ['each key gets its own answers', 'asked[n - 1]', 'asked[asked.length - n]'],
+    ['each key gets its own answers', '[asked[row.n - 1], ', '[asked[asked.length - row.n], '],
     [
       'requests of many keys share statements',
       'max_items: SPEND_ITEMS,\n    owner',
@@ -408,7 +408,7 @@ export const storeMutants: readonly Mutant[] = [
     [
       'requests of one key hold one connection',
       'waiting_spends.add(digest, null)',
-      'spendOfOne(db, digest, 1).then(([one]) => one!)',
+      'spendOfOne(db, digest, 1, true).then(([one]) => one!)',
     ],
     [
       'reads of one key hold one connection',
@@ -421,7 +421,12 @@ export const storeMutants: readonly Mutant[] = [
     'test/store/results.test.ts',
     ['each read gets its own answer', 'ids[n], most', 'ids[1], most'],
     ['each read is counted', 'spend_many(digest, cardinality(ids))', 'spend_many(digest, 1)'],
-    ['what was spent is kept', '    is_used := true;\n', ''],
+    ['what was spent is kept', 'if spent > 0 then', 'if false then'],
+    [
+      'no more than was asked is spent',
+      'while spent < requests loop',
+      'while spent <= requests loop',
+    ],
     [
       'a found record says so',
       "when record is null then 'not_found'",

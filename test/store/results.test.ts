@@ -127,6 +127,21 @@ for (const [what, ask, kind] of [
   });
 }
 
+t.test('requests of a key without a rate do not wait for its row', async (t) => {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const { id, digest } = await w.key({ tier: 'free' });
+  const results = createResults(w.web);
+  await w.db.begin(async (tx) => {
+    await tx`select from runledger.key_usage where key_id = ${id} for update`;
+    t.match(await soon(results.spend(digest)), { kind: 'spent' });
+  });
+  const used = () => w.db`select last_used_at from runledger.key_usage where key_id = ${id}`;
+  t.match(await used(), [{ last_used_at: null }], 'the other statement records a use');
+  await results.spend(digest);
+  t.match(await used(), [{ last_used_at: Date }]);
+});
+
 t.test('one statement reads many small records, or few large ones', async (t) => {
   const w = await world(t);
   await w.tier('free', 0, 0);
