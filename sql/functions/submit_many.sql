@@ -62,7 +62,7 @@ begin
   select q.accepted into waiting from queue_state q for update;
   -- As queue_progress() does. The call would cost more than the statement.
   select q.started + coalesce(sum(p.started), 0)::bigint as started, greatest(q.round, max(p.round)) as round, q.round_base,
-    clock() as at, uuid_floor(clock() - interval '1 day') as day_before
+    clock() as at
   into progress from queue_state q left join consumer_progress p on true group by q.started, q.round, q.round_base;
   waiting := waiting - progress.started;
 
@@ -130,7 +130,8 @@ begin
     end if;
 
     -- Such an id comes from a wrong clock, or from no clock: its events would be where no event of a submission may be.
-    if given_id >= 'f0000000-0000-0000-0000-000000000000' or (given_id < progress.day_before and is_of_detached_month(given_id)) then
+    if given_id >= 'f0000000-0000-0000-0000-000000000000'
+      or (given_id < uuid_floor(progress.at - interval '1 day') and is_of_detached_month(given_id)) then
       outcome := 'wrong_clock';
       return next;
       continue;
