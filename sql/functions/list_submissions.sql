@@ -110,7 +110,7 @@ declare
   from_id uuid := bounds.first_id;
   to_id uuid := bounds.last_id;
 begin
-  select * into who from spend(digest);
+  select * into who from spend_many(digest, 1, true);
   outcome := who.outcome; account_id := who.account_id; key_id := who.key_id; rate_limit := who.rate_limit;
   rate_remaining := who.rate_remaining; rate_reset_us := who.rate_reset_us;
   if who.outcome = 'spent' then

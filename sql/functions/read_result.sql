@@ -1,10 +1,11 @@
 -- Finds the key of some requests and spends them of its rate. Every request under /api/ that submits nothing does this.
 -- spent: so many of them, the first ones, are within the rate; `outcome` is that of the last one. All are of one moment, so those
 -- that were spent differ in what remained only: rate_remaining is what the last one left, and each before it left one more.
--- waits: for a statement that has the key's row now. Without it, such requests get the outcome 'locked', and nothing is spent.
--- So one statement may spend of many keys, in any order.
+-- waits: for a statement that has the key's row now. Then a statement may spend of one key only. Without it, such requests get
+-- the outcome 'locked', and nothing is spent: so a statement may spend of many keys, in any order.
+-- A key without a limit never waits, and 0 remain.
 create or replace function runledger.spend_many(
-  digest bytea, requests integer, waits boolean default true,
+  digest bytea, requests integer, waits boolean,
   out outcome text, out account_id uuid, out key_id uuid,
   out rate_limit integer, out rate_remaining integer, out rate_reset_us bigint, out spent integer
 )
@@ -53,7 +54,7 @@ begin
     rate := spend_rate(usage.hits_us, usage.buckets, k.per_minute, (extract(epoch from now_at) * 1000000)::bigint);
     rate_remaining := rate.remaining; rate_reset_us := rate.reset_us;
     outcome := case when rate.allowed then 'spent' else 'rate_limited' end;
-    exit when not rate.allowed;
+    exit when rate.allowed is not true;
     usage.hits_us := rate.hits_us; usage.buckets := rate.buckets;
     spent := spent + 1;
   end loop;
@@ -63,14 +64,14 @@ begin
 end
 $$;
 
--- For one request.
+-- For one request. Only processes of an earlier release call it.
 create or replace function runledger.spend(
   digest bytea, out outcome text, out account_id uuid, out key_id uuid,
   out rate_limit integer, out rate_remaining integer, out rate_reset_us bigint
 )
 language sql security definer set search_path = runledger, pg_temp
 as $$
-  select s.outcome, s.account_id, s.key_id, s.rate_limit, s.rate_remaining, s.rate_reset_us from spend_many(spend.digest, 1) s
+  select s.outcome, s.account_id, s.key_id, s.rate_limit, s.rate_remaining, s.rate_reset_us from spend_many(spend.digest, 1, true) s
 $$;
 
 -- Whether a secret is that of a key. The request that asks this spends its rate later.
@@ -190,7 +191,7 @@ as $$
 declare
   who record;
 begin
-  select * into who from spend_many(digest, cardinality(ids));
+  select * into who from spend_many(digest, cardinality(ids), true);
   account_id := who.account_id; key_id := who.key_id; rate_limit := who.rate_limit; rate_reset_us := who.rate_reset_us;
   for n in 1 .. cardinality(ids) loop
     if n <= who.spent then

@@ -19,7 +19,7 @@ as $$ select x'524c5452'::bigint $$;
 
 -- The index of the event that ended a submission, and the size of the first checkpoint that has it. Null while it is not
 -- sealed, and while the tree is being replaced; the newest checkpoint is read first, so that this costs little. Called by
--- ended_record alone: read_result and account_record set search_path and how it plans, and to set them again would cost time.
+-- ended_record alone: read_results and account_record set search_path and how it plans, and to set them again would cost time.
 create or replace function runledger.proof_of(id uuid, out index bigint, out checkpoint bigint)
 language plpgsql stable
 as $$
@@ -67,7 +67,7 @@ declare
   who record;
   last record;
 begin
-  select * into who from spend(digest);
+  select * into who from spend_many(digest, 1, true);
   outcome := who.outcome; account_id := who.account_id; key_id := who.key_id; rate_limit := who.rate_limit;
   rate_remaining := who.rate_remaining; rate_reset_us := who.rate_reset_us;
   if who.outcome = 'spent' then

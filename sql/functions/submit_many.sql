@@ -12,7 +12,8 @@
 -- being deleted at that moment does not exist: waiting would keep all other submissions waiting.
 --
 -- Locks are taken in this order everywhere: consumers, queue_state, submissions by id, leases, key_usage by (account, key),
--- gated, account_usage by id. A step may be left out, and never taken backwards. (The first migration describes an older
+-- gated, account_usage by id. A step may be left out, and never taken backwards. Only what waits for no row may take rows in
+-- another order, as spend_many does. (The first migration describes an older
 -- order, with keys before submissions. A start or an end then held its keys for as long as it took, and submitting waited.)
 --
 -- durable: the commit waits for the disk. Without it, a crash within the next moment may undo the whole batch, unless a

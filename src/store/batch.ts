@@ -173,8 +173,8 @@ export const tooLate = () =>
   Object.assign(new Error('it waited too long behind others'), { code: 'ETIMEDOUT' });
 
 /**
- * A line of its own for each key. An item that finds its line empty is run alone and at once. Those that come before it has
- * ended form the next batch of their key.
+ * A line of its own for each key. An item that finds its line empty is run alone and at once, if there is a way to run it. Those
+ * that come before it has ended form the next batch of their key.
  *
  * What must stay true:
  *   * Items of two keys never share a batch, and a key has at most one batch or lone item in flight.
@@ -182,10 +182,15 @@ export const tooLate = () =>
  *     lone items, in this process and in the database.
  *   * A key without items uses no memory.
  */
-export type KeyedBatcher<T, R> = { add(key: string, item: T): Promise<R> };
+export type KeyedBatcher<T, R> = {
+  add(key: string, item: T): Promise<R>;
+  /** Whether an item of the key waits, or is in flight. */
+  has(key: string): boolean;
+};
 
 export function createKeyedBatcher<T, R>(options: {
-  readonly runAlone: (key: string, item: T) => Promise<R>;
+  /** Absent: a lone item is a batch, too. */
+  readonly runAlone?: (key: string, item: T) => Promise<R>;
   readonly batches: (key: string) => Omit<BatcherOptions<T, R>, 'after' | 'place' | 'onIdle'>;
   /** The most batches in flight, of all keys. */
   readonly batches_at_once: number;
@@ -205,8 +210,7 @@ export function createKeyedBatcher<T, R>(options: {
     };
   }
 
-  function addFirst(key: string, item: T): Promise<R> {
-    const result = options.runAlone(key, item);
+  function addFirst(key: string, result: Promise<R>): Promise<R> {
     const onEnd = () => {
       if (lines.get(key) === line) lines.delete(key);
     };
@@ -216,15 +220,16 @@ export function createKeyedBatcher<T, R>(options: {
   }
 
   return {
+    has: (key) => lines.has(key),
     add(key, item) {
       const line = lines.get(key);
-      if (line === undefined) return addFirst(key, item);
-      if ('add' in line) return line.add(item);
+      if (line === undefined && options.runAlone) return addFirst(key, options.runAlone(key, item));
+      if (line !== undefined && 'add' in line) return line.add(item);
       const onIdle = () => lines.delete(key);
       const batcher = createBatcher({
         ...options.batches(key),
         place,
-        after: line.ended,
+        ...(line && { after: line.ended }),
         onIdle,
       });
       lines.set(key, batcher);

@@ -7,7 +7,7 @@ import {
   SMALL_RECORD_BYTES,
 } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
-import { createBatcher, createKeyedBatcher } from './batch.ts';
+import { createBatcher, createKeyedBatcher, tooLate } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 import { type Beat, ifThere } from './replica.ts';
 
@@ -66,8 +66,13 @@ const READ_ITEMS = 16;
 const READ_BYTES = 64 * 1024;
 /** The most such statements in flight, of all keys. With more, a burst of 32 KB records delays others for longer. */
 const READS_AT_ONCE = 2;
-/** Of requests that only spend. Each costs a small part of a millisecond. */
-const SPEND_ITEMS = 64;
+/** Of requests that only spend. Their keys' rows are locked for as long as the statement takes, and submitting waits for them. */
+const SPEND_ITEMS = 16;
+/** After this time a statement of them no longer holds up the next one: it may be behind others on its connection. */
+const SLOW_SPEND_MS = 100;
+/** Of one key. */
+const WAITING_SPEND_ITEMS = 64;
+/** Of all keys, and one connection is left for others. */
 const WAITING_SPENDS_AT_ONCE = 4;
 /** Until a key's first reads have shown how large its records are. */
 const GUESSED_RECORD_BYTES = READ_BYTES / 4;
@@ -75,22 +80,35 @@ const DIGEST_TEXT = 'latin1';
 
 /** A request waits for at most `patience_ms` to be sent to the database. */
 export function createResults(db: Db, patience_ms = Infinity): Results {
-  const spends = createBatcher<string, SpendOutcome | null>({
+  const spends = createBatcher<string, () => Promise<SpendOutcome | null>>({
     max_items: SPEND_ITEMS,
     owner: (digest) => digest,
     patience_ms,
     isAway,
-    run: (digests) => spendOfMany(db, digests),
+    async run(digests) {
+      const outcomes = spendOfMany(db, digests);
+      let timer: NodeJS.Timeout | undefined;
+      const isSlow = new Promise((resolve) => {
+        timer = setTimeout(resolve, SLOW_SPEND_MS);
+      });
+      await Promise.race([outcomes, isSlow]).finally(() => clearTimeout(timer));
+      return digests.map((_, n) => async () => (await outcomes)[n]!);
+    },
   });
-  // Those of a key whose row another statement has. Each key's wait in one statement, or they would hold a connection each.
-  const waiting_spends = createKeyedBatcher<null, SpendOutcome | null>({
-    batches_at_once: WAITING_SPENDS_AT_ONCE,
-    runAlone: async (digest) => (await spendOfOne(db, digest, 1, true))[0]!,
+  // Those of a key whose row another statement has. Each key's wait in one line, or they would hold a connection each.
+  const waiting_spends = createKeyedBatcher<number, SpendOutcome | null>({
+    batches_at_once: Math.max(Math.min(WAITING_SPENDS_AT_ONCE, db.options.max - 1), 1),
     batches: (digest) => ({
-      max_items: SPEND_ITEMS,
+      max_items: WAITING_SPEND_ITEMS,
       patience_ms,
       isAway,
-      run: ({ length }) => spendOfOne(db, digest, length, true),
+      async run(untils_ms) {
+        const inTime = (until_ms: number) => until_ms > now_ms;
+        const now_ms = performance.now();
+        const count = untils_ms.filter(inTime).length;
+        const outcomes = count === 0 ? [] : await spendOfOne(db, digest, count, true);
+        return untils_ms.map((until_ms) => (inTime(until_ms) ? outcomes.shift()! : null));
+      },
     }),
   });
   const inBatches = <R>(
@@ -135,8 +153,13 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
     own: (account_id, id) => readRecord(db, account_id, id, null),
     async spend(secret_digest) {
       const digest = textOf(secret_digest);
-      const outcome = (await spends.add(digest)) ?? (await waiting_spends.add(digest, null));
-      if (outcome === null) throw mixedUp('requests of a key');
+      const until_ms = performance.now() + patience_ms;
+      // What waits already is first.
+      const at_once = waiting_spends.has(digest) ? null : await (await spends.add(digest))();
+      if (at_once !== null) return at_once;
+      if (performance.now() >= until_ms) throw tooLate();
+      const outcome = await waiting_spends.add(digest, until_ms);
+      if (outcome === null) throw tooLate();
       return outcome;
     },
     async knows(secret_digest) {
@@ -157,7 +180,7 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
 /** `spent`: so many of the requests, the first ones. The rest is as the last one left it. */
 type SpendRow = CallerRow & { outcome: string; spent: number };
 
-/** Waits for no key. Null: another statement has the row of that key, and nothing was spent. */
+/** Waits for no key's row. Null: another statement has the row of that key, and nothing was spent. */
 async function spendOfMany(db: Db, digests: readonly string[]): Promise<(SpendOutcome | null)[]> {
   const counts = new Map<string, number>();
   for (const digest of digests) counts.set(digest, (counts.get(digest) ?? 0) + 1);
@@ -182,15 +205,17 @@ async function spendOfOne(
   count: number,
   waits: boolean,
 ): Promise<(SpendOutcome | null)[]> {
-  const [row] = await db<SpendRow[]>`
+  const [row, ...more] = await db<SpendRow[]>`
     select * from runledger.spend_many(${bytesOf(digest)}, ${count}, ${waits})`;
-  if (row === undefined) throw mixedUp('requests of a key');
+  if (row === undefined || more.length > 0) throw mixedUp('requests of a key');
   return spentOf(row, count);
 }
 
 /** What each of so many requests of a key got. */
 function spentOf(row: SpendRow, count: number): (SpendOutcome | null)[] {
-  if ((row.outcome === 'spent') !== (row.spent === count)) throw mixedUp('requests of a key');
+  const is_counted = row.outcome === 'spent' || row.outcome === 'rate_limited';
+  if ((row.outcome === 'spent') !== (row.spent === count) || (!is_counted && row.spent > 0))
+    throw mixedUp('requests of a key');
   const caller = callerOf(row);
   const rejected = rejectionOf(row);
   return Array.from({ length: count }, (_, n) => {

@@ -420,7 +420,11 @@ export const storeMutants: readonly Mutant[] = [
     'sql/functions/read_result.sql',
     'test/store/results.test.ts',
     ['each read gets its own answer', 'ids[n], most', 'ids[1], most'],
-    ['each read is counted', 'spend_many(digest, cardinality(ids))', 'spend_many(digest, 1)'],
+    [
+      'each read is counted',
+      'spend_many(digest, cardinality(ids), true)',
+      'spend_many(digest, 1, true)',
+    ],
     ['what was spent is kept', 'if spent > 0 then', 'if false then'],
     [
       'no more than was asked is spent',

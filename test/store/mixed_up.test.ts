@@ -92,6 +92,7 @@ t.test('requests of many keys', async (t) => {
     ['none was spent', 'spent', 0],
     ['more were spent than there are', 'spent', 2],
     ['all were spent, and one was not', 'rate_limited', 1],
+    ['some were spent of a key that is not there', 'unauthorized', 1],
   ] as const) {
     await replace(
       w.db,

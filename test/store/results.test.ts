@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
 import { createResults, type Results } from '../../src/store/results.ts';
+import { lockWaits } from '../support/lock_waits.ts';
 import { idOf, newId, outcome, start, submission, world } from './world.ts';
 
 t.test('reads of one key at once each get their own answer, and each is counted', async (t) => {
@@ -72,7 +73,7 @@ t.test('requests of many keys at once share statements, and each is counted', as
     return asked < 5 ? { kind: 'spent', caller } : { kind: 'rate_limited', caller };
   });
   t.match(answers, expected);
-  t.equal(statements(), 1);
+  t.equal(statements(), 2, '16 and twelve requests');
   t.match(await results.spend(keys[0]!.digest), { kind: 'rate_limited' }, 'each is kept');
 });
 
@@ -86,6 +87,10 @@ function counting(db: Db) {
     },
   });
   return { db: counted, statements: () => statements };
+}
+
+async function oneWaits(db: Db): Promise<void> {
+  while ((await lockWaits(db)) === 0);
 }
 
 /** Only a test that fails waits so long. */
@@ -118,7 +123,12 @@ for (const [what, ask, kind] of [
     let waiting: Promise<unknown[]>;
     await w.db.begin(async (tx) => {
       await tx`select from runledger.key_usage where key_id = ${mine.id} for update`;
-      waiting = Promise.allSettled(Array.from({ length: 20 }, () => ask(results, mine.digest)));
+      const first = ask(results, mine.digest);
+      await oneWaits(w.db);
+      waiting = Promise.allSettled([
+        first,
+        ...Array.from({ length: 19 }, () => ask(results, mine.digest)),
+      ]);
       // Longer than their patience.
       await wait(1_200);
     });
@@ -126,6 +136,49 @@ for (const [what, ask, kind] of [
     t.match(await waiting!, [{ value: { kind } }, ...late], 'but the first, which was sent');
   });
 }
+
+t.test('a request waits behind those of its key that wait already', async (t) => {
+  const w = await world(t);
+  await w.tier('counted', 1_000, 0);
+  const mine = await w.key({ tier: 'counted' });
+  const { db, statements } = counting(w.web);
+  const results = createResults(db);
+  let all: Promise<unknown>[] = [];
+  await w.db.begin(async (tx) => {
+    await tx`select from runledger.key_usage where key_id = ${mine.id} for update`;
+    all = [results.spend(mine.digest)];
+    await oneWaits(w.db);
+    t.equal(statements(), 2, 'one that does not wait, and one that does');
+    all.push(...Array.from({ length: 5 }, () => results.spend(mine.digest)));
+    // The second one is no longer held up by the first.
+    await wait(300);
+    t.equal(statements(), 2);
+  });
+  t.match(
+    await Promise.all(all),
+    [999, 998, 997, 996, 995, 994].map((remaining) => ({ caller: { rate: { remaining } } })),
+  );
+  t.equal(statements(), 3);
+});
+
+t.test('keys that wait leave a connection for another one', async (t) => {
+  const w = await world(t);
+  await w.tier('counted', 1_000, 0);
+  const [mine, second, other] = [
+    await w.key({ tier: 'counted' }),
+    await w.key({ tier: 'counted' }),
+    await w.key({ tier: 'counted' }),
+  ];
+  const results = createResults(w.connect(w.database.urls.web, 2));
+  let waiting: Promise<unknown>[] = [];
+  await w.db.begin(async (tx) => {
+    await tx`select from runledger.key_usage where key_id in (${mine.id}, ${second.id}) for update`;
+    waiting = [results.spend(mine.digest), results.spend(second.digest)];
+    await oneWaits(w.db);
+    t.match(await soon(results.spend(other.digest)), { kind: 'spent' });
+  });
+  t.match(await Promise.all(waiting), [{ kind: 'spent' }, { kind: 'spent' }]);
+});
 
 t.test('requests of a key without a rate do not wait for its row', async (t) => {
   const w = await world(t);
