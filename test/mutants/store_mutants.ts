@@ -399,6 +399,7 @@ export const storeMutants: readonly Mutant[] = [
     ['large records come a few at a time', 'bytes: () => record_bytes', 'bytes: () => 0'],
     ['each request is counted', 'a.digest, a.requests, false', 'a.digest, 1, false'],
     ['each key gets its own answers', '[asked[row.n - 1], ', '[asked[asked.length - row.n], '],
+    ['who waits already is first', 'waiting_spends.has(digest) ? null', 'false ? null'],
     [
       'requests of many keys share statements',
       'max_items: SPEND_ITEMS,\n    owner',
@@ -407,7 +408,7 @@ export const storeMutants: readonly Mutant[] = [
     ['a key that waits delays no other one', 'digests.length, false)', 'digests.length, true)'],
     [
       'requests of one key hold one connection',
-      'waiting_spends.add(digest, null)',
+      'waiting_spends.add(digest, until_ms)',
       'spendOfOne(db, digest, 1, true).then(([one]) => one!)',
     ],
     [
@@ -440,7 +441,7 @@ export const storeMutants: readonly Mutant[] = [
   ...inFile(
     'src/store/batch.ts',
     'test/store/batch.test.ts',
-    ['an item that follows waits', 'after: line.ended,', ''],
+    ['an item that follows waits', '...(line && { after: line.ended }),', ''],
     ['an empty line leaves nothing', 'if (lines.get(key) === line) lines.delete(key);', ''],
     [
       'batches that are done leave nothing',
