@@ -180,6 +180,34 @@ t.test('keys that wait leave a connection for another one', async (t) => {
   t.match(await Promise.all(waiting), [{ kind: 'spent' }, { kind: 'spent' }]);
 });
 
+t.test('a statement that is slow does not hold up the next one', async (t) => {
+  const w = await world(t);
+  const [mine, other] = [await w.key(), await w.key()];
+  const LOCK = 7;
+  const name = 'spend_many(digest bytea, requests integer, waits boolean';
+  await w.db.unsafe(`
+    alter function runledger.spend_many rename to spend_at_once;
+    create function runledger.${name}, out outcome text, out account_id uuid, out key_id uuid,
+      out rate_limit integer, out rate_remaining integer, out rate_reset_us bigint, out spent integer)
+    language plpgsql security definer set search_path = runledger, pg_temp as $$
+    begin
+      if digest = '\\x${Buffer.from(mine.digest).toString('hex')}' then
+        perform pg_advisory_xact_lock(${LOCK});
+      end if;
+      select s.* into outcome, account_id, key_id, rate_limit, rate_remaining, rate_reset_us, spent
+      from spend_at_once(digest, requests, waits) s;
+    end $$`);
+  const results = createResults(w.connect(w.database.urls.web, 2));
+  let waiting: Promise<unknown>;
+  await w.db.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(${LOCK})`;
+    waiting = results.spend(mine.digest);
+    await oneWaits(w.db);
+    t.match(await soon(results.spend(other.digest)), { kind: 'spent' });
+  });
+  t.match(await waiting!, { kind: 'spent' });
+});
+
 t.test('requests of a key without a rate do not wait for its row', async (t) => {
   const w = await world(t);
   await w.tier('free', 0, 0);
