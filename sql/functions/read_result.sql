@@ -1,4 +1,4 @@
--- Finds the key of some requests and spends them of its rate. Every request under /api/ that submits nothing does this.
+-- Finds a key, and spends so many requests of its rate. Every request under /api/ that submits nothing does this.
 -- spent: so many of them, the first ones, are within the rate; `outcome` is that of the last one. All are of one moment, so those
 -- that were spent differ in what remained only: rate_remaining is what the last one left, and each before it left one more.
 -- waits: for a statement that has the key's row now. Then a statement may spend of one key only. Without it, such requests get

@@ -33,6 +33,8 @@ export type BatcherOptions<T, R> = {
   readonly owner?: (item: T) => string;
   /** So long a caller waits. Absent: for ever. */
   readonly patience_ms?: number;
+  /** Until when the caller of an item waits, by performance.now(). Absent: for patience_ms from now. */
+  readonly until_ms?: (item: T) => number;
   /** Answers one result for each item, in the same order. */
   readonly run: (items: readonly T[]) => Promise<R[]>;
   readonly isAway: (error: unknown) => boolean;
@@ -132,7 +134,7 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
     const its_turn = Math.max(turn, next_turns.get(its) ?? 0);
     next_turns.set(its, its_turn + size(waiting.item));
     const before = queue.findLastIndex((one) => one.turn <= its_turn);
-    const until_ms = performance.now() + patience_ms;
+    const until_ms = options.until_ms?.(waiting.item) ?? performance.now() + patience_ms;
     queue.splice(before + 1, 0, { ...waiting, turn: its_turn, until_ms });
   }
 
@@ -178,7 +180,7 @@ export const tooLate = () =>
  *
  * What must stay true:
  *   * Items of two keys never share a batch, and a key has at most one batch or lone item in flight.
- *   * A lone item waits for nobody. Batches wait until fewer than `batches_at_once` are in flight: then a burst leaves time for
+ *   * An item that is run alone waits for nobody. Batches wait until fewer than `batches_at_once` are in flight: then a burst leaves time for
  *     lone items, in this process and in the database.
  *   * A key without items uses no memory.
  */

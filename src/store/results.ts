@@ -7,7 +7,7 @@ import {
   SMALL_RECORD_BYTES,
 } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
-import { createBatcher, createKeyedBatcher, tooLate } from './batch.ts';
+import { createBatcher, createKeyedBatcher } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 import { type Beat, ifThere } from './replica.ts';
 
@@ -100,15 +100,9 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
     batches_at_once: Math.max(Math.min(WAITING_SPENDS_AT_ONCE, db.options.max - 1), 1),
     batches: (digest) => ({
       max_items: WAITING_SPEND_ITEMS,
-      patience_ms,
+      until_ms: (until_ms) => until_ms,
       isAway,
-      async run(untils_ms) {
-        const inTime = (until_ms: number) => until_ms > now_ms;
-        const now_ms = performance.now();
-        const count = untils_ms.filter(inTime).length;
-        const outcomes = count === 0 ? [] : await spendOfOne(db, digest, count, true);
-        return untils_ms.map((until_ms) => (inTime(until_ms) ? outcomes.shift()! : null));
-      },
+      run: ({ length }) => spendOfOne(db, digest, length, true),
     }),
   });
   const inBatches = <R>(
@@ -157,9 +151,8 @@ export function createResults(db: Db, patience_ms = Infinity): Results {
       // What waits already is first.
       const at_once = waiting_spends.has(digest) ? null : await (await spends.add(digest))();
       if (at_once !== null) return at_once;
-      if (performance.now() >= until_ms) throw tooLate();
       const outcome = await waiting_spends.add(digest, until_ms);
-      if (outcome === null) throw tooLate();
+      if (outcome === null) throw mixedUp('requests of a key');
       return outcome;
     },
     async knows(secret_digest) {

@@ -442,6 +442,7 @@ export const storeMutants: readonly Mutant[] = [
     'src/store/batch.ts',
     'test/store/batch.test.ts',
     ['an item that follows waits', '...(line && { after: line.ended }),', ''],
+    ['a caller that came late waits no longer', 'options.until_ms?.(waiting.item) ?? ', ''],
     ['an empty line leaves nothing', 'if (lines.get(key) === line) lines.delete(key);', ''],
     [
       'batches that are done leave nothing',

@@ -116,6 +116,25 @@ t.test('owners who come one after the other keep nobody from a turn', async (t) 
   t.equal((await Promise.all(all)).length, all.length);
 });
 
+t.test('an item whose caller waits no longer when it comes is not sent', async (t) => {
+  const sent: number[][] = [];
+  const { add } = createBatcher<number, number>({
+    max_items: 64,
+    until_ms: (item) => item,
+    run: async (items) => {
+      sent.push([...items]);
+      return [...items];
+    },
+    isAway: () => true,
+  });
+  const [past, future] = [performance.now() - 1, performance.now() + 600_000];
+  await Promise.all([
+    t.rejects(add(past), { code: 'ETIMEDOUT' }),
+    t.resolveMatch(add(future), future),
+  ]);
+  t.same(sent, [[future]]);
+});
+
 t.test('what nobody waits for any more is not sent', async (t) => {
   const { batches, add, turn } = stage({ patience_ms: 2_000 });
   const sent = add(1);

@@ -150,7 +150,7 @@ t.test('a request waits behind those of its key that wait already', async (t) =>
     await oneWaits(w.db);
     t.equal(statements(), 2, 'one that does not wait, and one that does');
     all.push(...Array.from({ length: 5 }, () => results.spend(mine.digest)));
-    // The second one is no longer held up by the first.
+    // Enough for a statement to be sent.
     await wait(300);
     t.equal(statements(), 2);
   });
@@ -184,10 +184,10 @@ t.test('a statement that is slow does not hold up the next one', async (t) => {
   const w = await world(t);
   const [mine, other] = [await w.key(), await w.key()];
   const LOCK = 7;
-  const name = 'spend_many(digest bytea, requests integer, waits boolean';
   await w.db.unsafe(`
     alter function runledger.spend_many rename to spend_at_once;
-    create function runledger.${name}, out outcome text, out account_id uuid, out key_id uuid,
+    create function runledger.spend_many(digest bytea, requests integer, waits boolean,
+      out outcome text, out account_id uuid, out key_id uuid,
       out rate_limit integer, out rate_remaining integer, out rate_reset_us bigint, out spent integer)
     language plpgsql security definer set search_path = runledger, pg_temp as $$
     begin
