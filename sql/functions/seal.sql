@@ -198,7 +198,8 @@ as $$
   from behind
 $$;
 
--- Stores what a witness answered. A cosignature that is there already stays.
+-- Stores what a witness answered. A cosignature that is there already stays. A note has room for 63 of them
+-- (src/store/cosignatures.ts), so no more are stored.
 create or replace function runledger.put_cosignature(
   origin text, size bigint, witness text, cosigned_at timestamptz, line text
 ) returns void
@@ -207,6 +208,7 @@ as $$
   insert into cosignatures (origin, size, witness, cosigned_at, line)
   select c.origin, c.size, put_cosignature.witness, put_cosignature.cosigned_at, put_cosignature.line
   from checkpoints c where c.origin = put_cosignature.origin and c.size = put_cosignature.size
+    and (select count(*) from cosignatures s where s.origin = c.origin and s.size = c.size) < 63
   on conflict do nothing
 $$;
 

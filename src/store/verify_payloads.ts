@@ -319,9 +319,10 @@ function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
   if (at > stream.latest) stream.latest = at;
   if (isDelivery(stream, type)) stream.later.push(at);
   if (ENDING_TYPES.has(type)) stream.ended_at = stream.latest;
-  else if (type === 'delivery.requested' && isDelivery(stream, type))
-    stream.waited.push({ from: at, to: null });
-  else if (type === 'delivery.ended' && stream.waited.length > 0) stream.waited.at(-1)!.to = at;
+  else if (type === 'delivery.requested' && isDelivery(stream, type)) {
+    // One that still waits may be requested again. It ends once.
+    if (stream.waited.at(-1)?.to !== null) stream.waited.push({ from: at, to: null });
+  } else if (type === 'delivery.ended' && stream.waited.length > 0) stream.waited.at(-1)!.to = at;
   else if (type === 'test_set.deleted') stream.deleted = true;
   if (row.readInt32BE(type_end + 12) < 0) return;
   const bytes: Record<string, Expected | null> | null = JSON.parse(

@@ -13,6 +13,7 @@ import {
   noteWithCosignatures,
   putCheckpoint,
 } from '../../src/store/checkpoints.ts';
+import { MOST_COSIGNATURES } from '../../src/store/cosignatures.ts';
 import { readStream } from '../../src/store/entries.ts';
 import { repair } from '../../src/store/repair.ts';
 import {
@@ -597,6 +598,23 @@ t.test('cosignatures are kept once, of checkpoints that there are', async (t) =>
   const [row] = await w.db<{ n: number }[]>`
     select count(*)::integer as n from runledger.cosignatures`;
   t.equal(row!.n, 2);
+});
+
+t.test('a login of web cannot store more cosignatures than sealing can read', async (t) => {
+  const w = await world(t);
+  await append(w.db, 1);
+  const { size } = (await seal(w.web))[0]!;
+  const put = (witness: string, line: string) => w.web`
+    select runledger.put_cosignature(${key.origin}, ${size}, ${witness}, now(), ${line})`;
+  await t.rejects(put('w', 'x'.repeat(1025)), { code: '23514' });
+  await t.rejects(put('x'.repeat(1025), 'line'), { code: '23514' });
+  await put('long', 'x'.repeat(1024));
+  for (let n = 0; n < MOST_COSIGNATURES + 5; n++) await put(`w${n}`, 'line');
+  t.equal((await lastCheckpoint(w.web))!.cosignatures.length, MOST_COSIGNATURES);
+  await append(w.db, 1);
+  const [next] = await seal(w.web);
+  await w.web`select runledger.put_cosignature(${key.origin}, ${next!.size}, 'w0', now(), 'line')`;
+  t.same((await lastCheckpoint(w.web))!.cosignatures, ['line'], 'each checkpoint has room');
 });
 
 t.test(

@@ -153,6 +153,41 @@ t.test('a delivery that is requested again while a purge runs keeps its bytes', 
   t.same(await s.problems(), []);
 });
 
+t.test('a delivery that was requested again while it waited ends once', async (t) => {
+  const s = await scene(t);
+  const noon = new Date();
+  await s.w.clock.set(noon);
+  const [purged, forgotten, open] = [
+    await s.runOne({ webhook: webhook() }),
+    await s.runOne({ webhook: webhook() }),
+    await s.runOne({ webhook: webhook() }),
+  ];
+  for (const id of [purged, forgotten, open])
+    await s.w.db`select runledger.replay_delivery(${id}, null, null, null)`;
+  for (const id of [purged, forgotten])
+    await s.w.db`
+      select runledger.append_to_deliveries(array[s], 'delivery.ended', runledger.clock(), '{"outcome": "delivered"}')
+      from runledger.submissions s where s.id = ${id}`;
+  await s.w.clock.advance(60_000);
+  t.match(await forgetSubmission(s.w.db, forgotten, 'me'), { submissions: 1, open: 0 });
+  t.match(await forgetSubmission(s.w.db, open, 'me'), { submissions: 0, open: 1 });
+  await s.w.clock.advance(30 * DAY_MS);
+  const codeOf = (id: string) =>
+    s.w.db`select * from runledger.payloads where stream = ${id} and kind = 'code'`;
+  const [kept] = await codeOf(purged);
+  t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)), 1);
+  t.equal(await s.count('payloads', purged), 0);
+  t.equal(await s.count('payloads', open), 3, 'it still waits');
+  t.same(await s.problems(), []);
+
+  // What was removed without a claim is still missed, and so is what a claim did not remove.
+  const [code] = await codeOf(open);
+  await s.w.db`delete from runledger.payloads where stream = ${open} and kind = 'code'`;
+  t.match(await s.problems(), [`payloads: ${open} code is missing, and no purge claims it`]);
+  await s.w.db`insert into runledger.payloads ${s.w.db([code!, kept!])}`;
+  t.match((await s.problems())[0], `payloads: ${purged} code is there, and the purge at `);
+});
+
 t.test(
   'of two purges at once one takes the bytes, and the log can be sealed after both',
   async (t) => {
