@@ -43,7 +43,7 @@ begin
   end if;
   select t.index * 256 + (nullif(position(ended.leaf in t.hashes), 0) - 1) / 32 into index from log_tiles t
   where t.level = 0 and (t.generation, t.xid, t.seq) <= (ended.generation, ended.xid, ended.seq)
-  order by t.generation desc, t.xid desc, t.seq desc limit 1;
+  order by t.generation desc, t.xid desc, t.seq desc, t.index desc limit 1;
   select c.size into checkpoint from checkpoints c
   where c.origin = head.origin and c.size > proof_of.index order by c.size limit 1;
 end
@@ -124,7 +124,7 @@ begin
     select distinct t.index from unnest(generations, xids, seqs) p(generation, xid, seq) cross join lateral (
       select t.index from log_tiles t
       where t.level = 0 and (t.generation, t.xid, t.seq) <= (p.generation, p.xid, p.seq)
-      order by t.generation desc, t.xid desc, t.seq desc limit 1
+      order by t.generation desc, t.xid desc, t.seq desc, t.index desc limit 1
     ) t
   ), named as materialized (
     select l.level, leaves.index >> (8 * l.level) as index from levels l cross join leaves

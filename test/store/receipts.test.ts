@@ -136,26 +136,28 @@ async function writeTree({ db }: World): Promise<number> {
     real.set((n + 1) * gap, hashes);
   });
   const place = (index: number) => {
-    const n = Math.floor(index / gap) - 1;
+    // The tile before a real one has its place, as a repair stores what a detached month left.
+    const n = Math.floor((index + 1) / gap) - 1;
     const first = transactions[Math.min(n, transactions.length - 1)]?.[0]?.event;
     if (!first) return { generation: 0, xid: 1n, seq: BigInt(index) };
-    const seq = index === (n + 1) * gap ? first.seq : 10n ** 12n + BigInt(index);
-    return { generation: 1, xid: first.xid, seq };
+    const isReal = n < transactions.length && index <= (n + 1) * gap;
+    return { generation: 1, xid: first.xid, seq: isReal ? first.seq : 10n ** 12n + BigInt(index) };
   };
   const leaves = Array.from({ length: tiles }, (_, index) => place(index));
   const list = (of: (one: (typeof leaves)[number]) => unknown) => `{${leaves.map(of)}}`;
+  const put = ({ level, index, hashes }: Tile) => {
+    const at = level === 0 ? leaves[index]! : null;
+    return db`insert into runledger.log_tiles values (${level}, ${index}, ${hashes}, ${at?.generation ?? null},
+      ${at ? String(at.xid) : null}::text::xid8, ${at ? String(at.seq) : null}::text::bigint)`;
+  };
+  // Before the others: of two rows with equal places, an index gives the newer one first.
+  for (const [index, hashes] of real) await put({ level: 0, index, hashes });
   await db`
     insert into runledger.log_tiles (level, index, hashes, generation, xid, seq)
     select 0, n - 1, ${filler}, g, x, s
     from unnest(${list(({ generation }) => generation)}::text::smallint[], ${list(({ xid }) => xid)}::text::xid8[],
       ${list(({ seq }) => seq)}::text::bigint[]) with ordinality p(g, x, s, n)
     where n - 1 <> all (${`{${[...real.keys(), tiles - 1]}}`}::text::bigint[])`;
-  const put = ({ level, index, hashes }: Tile) => {
-    const at = level === 0 ? leaves[index]! : null;
-    return db`insert into runledger.log_tiles values (${level}, ${index}, ${hashes}, ${at?.generation ?? null},
-      ${at ? String(at.xid) : null}::text::xid8, ${at ? String(at.seq) : null}::text::bigint)`;
-  };
-  for (const [index, hashes] of real) await put({ level: 0, index, hashes });
   const edge: Tile[] = [{ level: 0, index: tiles - 1, hashes: last }];
   await put(edge[0]!);
 
