@@ -16,8 +16,8 @@ $$;
 -- before the clock was set back, and no later one waits for it. Submissions that ended before
 -- `ended_before` lose their bytes; their ids are over `after` and below `upto`. problem: why nothing may be removed.
 --
--- An id has the time when it was made, so bytes that are due are below the id of `ended_before`, and the scan ends there. Ids
--- that are of times to come, from a clock that ran ahead, are few: where one has bytes, the scan has no end.
+-- An id has the time when it was made, so bytes that are due are below the id of `ended_before`, and the scan ends there. An id
+-- may be up to a day ahead (submit_many.sql): its bytes go that much later.
 create or replace function runledger.begin_retention()
 returns table (ended_before timestamptz, after uuid, upto uuid, problem text)
 language plpgsql security definer set search_path = runledger, pg_temp
@@ -25,8 +25,6 @@ as $$
 #variable_conflict use_column
 declare
   permanent constant uuid := 'f0000000-0000-0000-0000-000000000000';
-  -- A variable, because a comparison with clock() itself uses no index.
-  to_come constant uuid := uuid_floor(clock() + interval '1 hour');
   due record;
   oldest uuid;
 begin
@@ -41,8 +39,7 @@ begin
   select p.stream into oldest from payloads p where p.stream < permanent order by p.stream limit 1;
   -- No id that was ever made is as low: its version and its random bits are zero.
   after := (left(coalesce(oldest, permanent)::text, 13) || '-0000-0000-000000000000')::uuid;
-  upto := case when exists (select from payloads p where p.stream > to_come and p.stream < permanent)
-    then permanent else uuid_floor(ended_before) end;
+  upto := uuid_floor(ended_before);
   problem := unsealed_problem();
   return next;
 end

@@ -63,6 +63,8 @@ export type Forgotten = {
   /** They have not ended, or a webhook of theirs waits. */
   open: number;
   test_sets: number;
+  /** They are in use, or by the database's clock they are of a time to come: it was set back. */
+  test_sets_left: number;
   /**
    * What an auditor has to allow: the ids in `forgotten ID` (src/domain/removals.ts). By the log, so what was removed before a
    * call was cut is among them when it is made again.
@@ -85,7 +87,7 @@ export async function forgetSubmission(
   if (!found) return null;
   // Events have it in lower case.
   const { id } = found;
-  const sum: Forgotten = { submissions: 0, open: 0, test_sets: 0, ids: [] };
+  const sum: Forgotten = { submissions: 0, open: 0, test_sets: 0, test_sets_left: 0, ids: [] };
   const add = async (ids: string[]) => {
     const { submissions, open } = await forget(db, ids, null, operator);
     sum.submissions += submissions;
@@ -113,7 +115,7 @@ export async function forgetAccount(
   const [account] = await db<{ id: string }[]>`
     select id from runledger.accounts where name = ${name}`;
   if (!account) return null;
-  const sum: Forgotten = { submissions: 0, open: 0, test_sets: 0, ids: [] };
+  const sum: Forgotten = { submissions: 0, open: 0, test_sets: 0, test_sets_left: 0, ids: [] };
   for (const each of [name, RERUNS_OF + account.id]) {
     const { submissions, open } = await forgetAll(db, each, account.id, operator);
     sum.submissions += submissions;
@@ -122,6 +124,9 @@ export async function forgetAccount(
   // That a set is unused since now means: no submission that has not ended needs it.
   const sets = await purgeTestSets(db, await timeBefore(db, 0), operator, account.id);
   sum.test_sets = sets.length;
+  const [left] = await db<{ n: number }[]>`
+    select count(*)::integer as n from runledger.test_sets where account_id = ${account.id}`;
+  sum.test_sets_left = left!.n;
   sum.ids = await forgottenOf(db, account.id);
   return sum;
 }

@@ -286,7 +286,7 @@ function moreFacts({ judging, compare, rerun }: NewSubmission): object | undefin
 }
 
 const WRONG_CLOCK =
-  'this process gave an id of no time, or of a detached month: set the clock of this machine right';
+  'this process gave an id of a time to come, or of a detached month: set the clock of this machine right';
 
 function outcomeOf(row: OutcomeRow): Outcome {
   const rejected = rejectionOf(row);

@@ -4,7 +4,7 @@ import t from 'tap';
 import { contentsOf } from '../../src/judging/manifest.ts';
 import { readContent } from '../../src/store/read_content.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
-import { purgePayloads, purgeTestSets } from '../../src/store/retention.ts';
+import { forgetAccount, purgePayloads, purgeTestSets } from '../../src/store/retention.ts';
 import { createTestSets, inPieces, PIECE_BYTES } from '../../src/store/test_sets.ts';
 import { verify } from '../../src/store/verify.ts';
 import { lockWaits } from '../support/lock_waits.ts';
@@ -423,4 +423,26 @@ t.test('a purge deletes the sets that nothing has used since', async (t) => {
   });
   t.match(shown[1], { created_by: `key ${owner.key_id}`, deleted_at: null, deleted_by: null });
   t.equal(shown.length, 4);
+});
+
+t.test('to forget an account names the test sets that it had to leave', async (t) => {
+  const { w, key, owner, sets, consumer, use } = await scene(t);
+  const make = async (name: string) =>
+    ((await sets.create({ owner, ...aSet(name, [Buffer.from(name)]) })) as { id: string }).id;
+  const noon = new Date();
+  await w.clock.set(noon);
+  const used = await make('used');
+  const submission_id = ((await use(used)) as { id: string }).id;
+  // Another one is made while the clock is ahead.
+  await w.clock.advance(600_000);
+  await make('ahead');
+  await w.clock.set(new Date(noon.getTime() + 1000));
+  const forget = () => forgetAccount(w.db, key.account, 'me');
+  t.match(await forget(), { submissions: 0, open: 1, test_sets: 0, test_sets_left: 2 });
+  await start(consumer.executions, submission_id);
+  await consumer.executions.complete({ submission_id, attempt: 1, outcome: outcome() });
+  await w.clock.advance(1000);
+  t.match(await forget(), { submissions: 1, open: 0, test_sets: 1, test_sets_left: 1 });
+  await w.clock.advance(600_000);
+  t.match(await forget(), { submissions: 0, open: 0, test_sets: 1, test_sets_left: 0 });
 });

@@ -26,7 +26,7 @@ export const command: Command = {
       throw new CommandFailed(
         `there is no ${account === undefined ? `submission ${submission}` : `account ${account}`}`,
       );
-    const { submissions, open, test_sets, ids } = forgotten;
+    const { submissions, open, test_sets, test_sets_left, ids } = forgotten;
     if (context.json) context.answer(forgotten);
     else {
       context.say(`${submissions} submissions, ${test_sets} test sets`);
@@ -35,10 +35,11 @@ export const command: Command = {
         context.answer(ids.map((id) => `forgotten ${id}`).join('\n'));
       }
     }
-    if (open > 0)
-      throw new CommandFailed(
-        `${open} submissions have not ended, or their webhooks wait: run this again when they have`,
-      );
+    const left = [
+      ...(open > 0 ? [`${open} submissions have not ended, or their webhooks wait`] : []),
+      ...(test_sets_left > 0 ? [`${test_sets_left} test sets are left: something uses them`] : []),
+    ];
+    if (left.length > 0) throw new CommandFailed(`${left.join('; ')}; run this again later`);
     return 0;
   },
 };
