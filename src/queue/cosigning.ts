@@ -152,7 +152,7 @@ function watch(
       throw error;
     }
   };
-  const chore: Chore = { name: `witness ${key.name}`, every_ms, at_once: true, run };
+  const chore: Chore = { name: `witness ${key.name}`, every_ms, first: 'at once', run };
   const waitsFor = (): Wait | null => {
     if (asked) return null;
     const reason = `the witness ${key.name} was not asked yet${failure === null ? '' : `: ${failure}`}`;

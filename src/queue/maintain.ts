@@ -9,8 +9,8 @@ import type { Log } from '../log.ts';
 export type Chore = {
   readonly name: string;
   readonly every_ms: number;
-  /** The first round comes at the start, and not after a pause. */
-  readonly at_once?: boolean;
+  /** When the first round comes; absent: after a pause. */
+  readonly first?: 'at once' | 'before requests';
   readonly run: (db: Db, stopping: AbortSignal) => Promise<unknown>;
 };
 
@@ -75,8 +75,8 @@ export function choresOf(options: {
     {
       name: 'partitions',
       every_ms: 60 * MINUTE,
-      // A platform may never let a process run for so long.
-      at_once: true,
+      // After some months without a process, the first submission would be stored where its month can never be detached.
+      first: 'before requests',
       run: (db) => db`select runledger.ensure_partitions()`,
     },
   ];
@@ -109,8 +109,14 @@ async function forgetIdempotency(db: Db, stopping: AbortSignal): Promise<void> {
   }
 }
 
-export function startMaintenance(db: Db, chores: readonly Chore[], log: Log): Maintenance {
+export async function startMaintenance(
+  db: Db,
+  chores: readonly Chore[],
+  log: Log,
+): Promise<Maintenance> {
   const stopping = new AbortController();
+  for (const chore of chores)
+    if (chore.first === 'before requests') await round(db, chore, stopping.signal, log);
   const all = chores.map((chore) => keepDoing(db, chore, stopping.signal, log));
   return {
     async stop() {
@@ -121,17 +127,21 @@ export function startMaintenance(db: Db, chores: readonly Chore[], log: Log): Ma
 }
 
 async function keepDoing(db: Db, chore: Chore, stopping: AbortSignal, log: Log): Promise<void> {
-  for (let first = true; ; first = false) {
+  if (chore.first === 'at once') await round(db, chore, stopping, log);
+  for (;;) {
     // Jitter, so that the processes do not ask at the same moment.
-    if (!(first && chore.at_once))
-      await wait(chore.every_ms * (0.75 + Math.random() / 2), null, { signal: stopping }).catch(
-        () => {},
-      );
+    await wait(chore.every_ms * (0.75 + Math.random() / 2), null, { signal: stopping }).catch(
+      () => {},
+    );
     if (stopping.aborted) return;
-    try {
-      await chore.run(db, stopping);
-    } catch (error) {
-      if (!isAway(error)) log.error({ err: error, chore: chore.name }, 'maintenance failed');
-    }
+    await round(db, chore, stopping, log);
+  }
+}
+
+async function round(db: Db, chore: Chore, stopping: AbortSignal, log: Log): Promise<void> {
+  try {
+    await chore.run(db, stopping);
+  } catch (error) {
+    if (!isAway(error)) log.error({ err: error, chore: chore.name }, 'maintenance failed');
   }
 }

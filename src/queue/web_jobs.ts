@@ -105,7 +105,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
     ),
     ...(cosigning?.chores ?? []),
   ];
-  const maintenance = startMaintenance(db, chores, log);
+  const maintenance = await startMaintenance(db, chores, log);
   return {
     consumer_id: consumer.consumer_id,
     async stop(grace_ms) {

@@ -5,8 +5,8 @@ import { createLog } from '../../src/log.ts';
 import { choresOf, startMaintenance } from '../../src/queue/maintain.ts';
 import { type FetchedJob, fetchExecutions } from '../../src/store/jobs.ts';
 import { setTier } from '../../src/store/keys.ts';
+import { webProcess } from '../http/support/web_process.ts';
 import { newId, submission, world } from '../store/world.ts';
-import { until } from '../support/eventually.ts';
 import { lockWaits } from '../support/lock_waits.ts';
 
 t.test('all idempotency keys that are due are removed in one round', async (t) => {
@@ -118,16 +118,26 @@ t.test('a fetch that meets a move of the base keeps its round', async (t) => {
   t.equal(Number(progress!['round']), 20_000);
 });
 
-t.test('the partitions of the next months are made at the start', async (t) => {
+t.test('the partitions of the next months are made before there are requests', async (t) => {
   const w = await world(t);
   const partitions = () => w.db<{ name: string }[]>`
     select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = 'runledger.events'::regclass`;
+    where i.inhparent = 'runledger.events'::regclass order by 1`;
   const before = await partitions();
   await w.clock.advance(32 * 86_400_000);
   const chores = choresOf({ pending_max_age_ms: 1_000, seal: null });
   const log = createLog({ level: 'fatal', process: 'test', to: 'stderr' });
-  const maintenance = startMaintenance(w.web, chores, log);
+  const maintenance = await startMaintenance(w.web, chores, log);
   t.teardown(() => maintenance.stop());
-  await until(async () => (await partitions()).length > before.length);
+  const after = await partitions();
+  t.ok(after.length > before.length);
+
+  // As after some months without a web process.
+  await maintenance.stop();
+  const months = after.filter(({ name }) => !before.some((one) => one.name === name));
+  for (const { name } of months)
+    for (const parent of ['events', 'payloads', 'submissions', 'deliveries'])
+      await w.db.unsafe(`drop table runledger.${name.replace('events', parent)}`);
+  await webProcess(t, w.database);
+  t.same(await partitions(), after);
 });
