@@ -4,7 +4,8 @@
  * rises, the old schema stays here, and `upgrade_facts` (sql/functions/event_types.sql) shows old facts in the newest
  * shape. A test holds the two files together. `./runledger verify` checks every event against its schema.
  *
- * Facts never hold bytes that a user sent: an event has their size and SHA-256(salt ‖ bytes).
+ * Facts never hold bytes that a user sent: an event has their size and SHA-256(salt ‖ bytes). (The address that an attempt of
+ * a webhook reached may stand in the webhook's URL.)
  */
 import * as v from 'valibot';
 import { DELIVERY_ENDS, OUTCOMES } from './delivery_outcomes.ts';

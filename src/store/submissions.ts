@@ -74,7 +74,16 @@ export type SubmitOutcome =
   | { kind: 'replayed'; caller: Caller; id: string; mismatch: boolean };
 
 /** A fault: it was not stored, because the clock of this process is wrong, or the outcome is not known here. */
-type Outcome = SubmitOutcome | { kind: 'fault'; why: string };
+type Outcome = SubmitOutcome | { kind: 'fault'; error: Error };
+
+/** This process and the database have clocks that are too far apart, so nothing is stored. */
+export class WrongClock extends Error {
+  constructor() {
+    super(
+      'this process gave an id of a time to come, or of a detached month: set the clock of this machine right, or that of the database',
+    );
+  }
+}
 
 export type Submissions = {
   submit(command: SubmitCommand): Promise<SubmitOutcome>;
@@ -155,7 +164,7 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
   };
   // Not in the batch: what the others of it are is stored, and sending them again would be a mistake.
   const unlessFault = (outcomes: readonly Outcome[]): SubmitOutcome[] => {
-    for (const outcome of outcomes) if (outcome.kind === 'fault') throw new Error(outcome.why);
+    for (const outcome of outcomes) if (outcome.kind === 'fault') throw outcome.error;
     return outcomes as SubmitOutcome[];
   };
   return {
@@ -285,9 +294,6 @@ function moreFacts({ judging, compare, rerun }: NewSubmission): object | undefin
   };
 }
 
-const WRONG_CLOCK =
-  'this process gave an id of a time to come, or of a detached month: set the clock of this machine right';
-
 function outcomeOf(row: OutcomeRow): Outcome {
   const rejected = rejectionOf(row);
   if (rejected) return rejected;
@@ -305,8 +311,11 @@ function outcomeOf(row: OutcomeRow): Outcome {
     case 'no_original':
       return { kind: row.outcome, caller };
     case 'wrong_clock':
-      return { kind: 'fault', why: WRONG_CLOCK };
+      return { kind: 'fault', error: new WrongClock() };
     default:
-      return { kind: 'fault', why: `submit_many answered an unknown outcome: ${row.outcome}` };
+      return {
+        kind: 'fault',
+        error: new Error(`submit_many answered an unknown outcome: ${row.outcome}`),
+      };
   }
 }

@@ -5,6 +5,7 @@ import t from 'tap';
 import { createFailures, missingPart } from '../../src/http/api/failures.ts';
 import type { Exchange } from '../../src/http/wire/exchange.ts';
 import { problem } from '../../src/http/wire/problem.ts';
+import { WrongClock } from '../../src/store/submissions.ts';
 import { eventually } from '../support/eventually.ts';
 
 type Line = { level: number; cause: string; requests: number; request_id: string; msg: string };
@@ -67,6 +68,7 @@ t.test(
 t.test('what is missing has a name where it is known', async (t) => {
   t.equal(missingPart(failed('ECONNREFUSED')), 'The database is away.');
   t.equal(missingPart(failed('25006')), 'The database is read-only.');
+  t.equal(missingPart(new WrongClock()), 'The clocks of this service are too far apart.');
   t.equal(missingPart(failed('57014')), 'The database does not answer.');
   t.equal(missingPart(failed('55P03')), 'The database does not answer.');
   t.equal(missingPart(failed('53200')), 'The database lacks a resource.');

@@ -71,6 +71,11 @@ export const queueMutants: readonly Mutant[] = [
     'while (gone === KEYS_AT_ONCE &&',
     'while (gone < 0 &&',
   ]),
+  ...inFile('src/queue/maintain.ts', 'test/queue/maintain.test.ts', [
+    'partitions come before requests',
+    "'before requests') await round",
+    "'before requests') void round",
+  ]),
   ...inFile(
     'src/processes/give_back_memory.ts',
     'test/processes/give_back_memory.test.ts',

@@ -72,6 +72,11 @@ export const sealMutants: readonly Mutant[] = [
     'sql/functions/seal.sql',
     SEALING,
     [
+      'a checkpoint has no more cosignatures than a note',
+      's.size = c.size) < 63',
+      's.size = c.size) < 64',
+    ],
+    [
       'sealing stops below the oldest running transaction',
       ', pg_snapshot_xmin(pg_current_snapshot()))',
       ', pg_snapshot_xmax(pg_current_snapshot()))',
@@ -176,12 +181,17 @@ export const sealMutants: readonly Mutant[] = [
       "jsonb_build_object('scheduled', true,",
       "facts || jsonb_build_object('scheduled', true,",
     ],
-    [
-      'an id that is ahead has no bound',
-      'then permanent else',
-      'then uuid_floor(ended_before) else',
-    ],
   ),
+  ...inFile('sql/functions/submit_many.sql', 'test/store/submissions.test.ts', [
+    'an id is not far ahead',
+    "clock_timestamp()) + interval '1 day'",
+    "clock_timestamp()) + interval '2 days'",
+  ]),
+  ...inFile('src/store/retention.ts', 'test/store/test_sets.test.ts', [
+    'the test sets that are left are counted',
+    'sum.test_sets_left = left!.n;',
+    '',
+  ]),
   ...inFile('sql/functions/submit_many.sql', RETENTION, [
     'no rerun is made of what was forgotten',
     'if not found or not exists (',

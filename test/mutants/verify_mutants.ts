@@ -52,6 +52,7 @@ export const verifyMutants: readonly Mutant[] = [
       'if (claimed) this.purged++;',
       'this.purged++; if (stream === null) return;',
     ],
+    ['a delivery that waits is waited for once', 'waited.at(-1)?.to !== null', 'waited !== null'],
     ['what is forgotten is gone', '?? this.#forgottenAt(stream!, expected);', '?? null;'],
     ['what purges claim is what is gone', 'check.purged !== claimed', 'check.purged < claimed'],
   ),

@@ -4,6 +4,7 @@
  */
 import { codeOf, isAway } from '../../db.ts';
 import type { Log } from '../../log.ts';
+import { WrongClock } from '../../store/submissions.ts';
 import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { problem, problemOf, unavailable } from '../wire/problem.ts';
@@ -78,6 +79,7 @@ export function createFailures(log: Log): Failures {
 /** What the service lacks to serve a request just now; null if the error is no outage but a fault of this program. */
 export function missingPart(error: unknown): string | null {
   if (error instanceof TooSlow) return 'The database does not answer.';
+  if (error instanceof WrongClock) return 'The clocks of this service are too far apart.';
   const code = codeOf(error);
   // 53: a resource of the server; 58: the system below it; 57014: it cancelled a statement that took too long; 55P03: the lock
   // that a statement waited for
