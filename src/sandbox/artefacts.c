@@ -36,6 +36,7 @@ static int make_directory(int parent, const char *name);
 static int make_directories(int target, const char *path, const char **name);
 static bool stop(struct copy *copy, const char *why);
 static bool stop_broken(struct copy *copy, const char *why);
+static bool stop_unwritable(struct copy *copy);
 static bool stop_at_max_bytes(struct copy *copy);
 
 static int store = -1;
@@ -61,6 +62,8 @@ void artefacts_save(int box, const struct request *request, struct saved *saved)
   for (uint32_t i = 0; whole && i < request->save_path_count; i++)
     whole = copy_entry(&copy, box, request->save_paths[i], target, 0);
   if (target >= 0) close(target);
+  /* A run that was ended is compiled again: nobody would count this copy. */
+  if (whole && asked_to_stop()) errno = EINTR, whole = stop_broken(&copy, "the run was ended");
   if (whole && renameat(store, temporary, store, request->save_key)) {
     /* Another run saved the same artefact first, and its copy stays. */
     if (errno != EEXIST && errno != ENOTEMPTY) whole = stop_broken(&copy, "the artefact cannot be renamed");
@@ -94,6 +97,13 @@ static bool stop_broken(struct copy *copy, const char *why) {
   return stop(copy, why);
 }
 
+/* Of a file or folder that cannot be made. A name that the store's file system does not take is a fault of the program. */
+static bool stop_unwritable(struct copy *copy) {
+  if (errno == ENAMETOOLONG || errno == EINVAL || errno == EILSEQ)
+    return stop(copy, "a file to save has a name that is too long, or that cannot be stored");
+  return stop_broken(copy, "the store is not writable");
+}
+
 /* The user reads this: a compiler's program may be too large. */
 static bool stop_at_max_bytes(struct copy *copy) {
   static char why[80];
@@ -113,7 +123,7 @@ static int open_beneath(int directory, const char *path, int flags) {
 /* A path of the request must be a regular file or a directory. An entry of a directory that is neither is skipped. */
 static bool copy_entry(struct copy *copy, int source, const char *path, int target, unsigned depth) {
   struct stat state;
-  const char *name;
+  const char *name = path;
   if (asked_to_stop()) return errno = EINTR, stop_broken(copy, "the run was ended");
   int file = open_beneath(source, path, O_RDONLY);
   if (file < 0 || fstat(file, &state) || !(S_ISREG(state.st_mode) || S_ISDIR(state.st_mode)) ||
@@ -122,11 +132,11 @@ static bool copy_entry(struct copy *copy, int source, const char *path, int targ
     return depth ? true : stop(copy, "a file to save is missing, or is not a regular file with one name");
   }
   int parent = make_directories(target, path, &name);
-  bool done = parent >= 0 || stop_broken(copy, "the store is not writable");
+  bool done = parent >= 0 || stop_unwritable(copy);
   if (done && S_ISREG(state.st_mode)) done = copy_file(copy, file, &state, parent, name);
   if (done && S_ISDIR(state.st_mode)) {
     int inner = make_directory(parent, name);
-    done = inner >= 0 ? copy_directory(copy, file, inner, depth + 1) : stop_broken(copy, "the store is not writable");
+    done = inner >= 0 ? copy_directory(copy, file, inner, depth + 1) : stop_unwritable(copy);
     if (inner >= 0) close(inner);
   }
   if (parent >= 0 && parent != target) close(parent);
@@ -174,7 +184,7 @@ static bool copy_file(struct copy *copy, int source, const struct stat *state, i
   if (copy->files_left == 0) return stop(copy, "there are too many files to save");
   if (left > copy->bytes_left) return stop_at_max_bytes(copy);
   int file = openat(target, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0) return stop_broken(copy, "the store is not writable");
+  if (file < 0) return stop_unwritable(copy);
   int error = EINTR; /* also if it is asked to stop */
   while (left && !asked_to_stop()) {
     ssize_t count = sendfile(file, source, NULL, left < AT_ONCE ? left : AT_ONCE);

@@ -15,8 +15,12 @@
 #include "poll.h"
 
 static int priority;
+/* What the next saver is to save. Its texts are no longer those of the frame, which a slot's next request overwrites. */
+static struct request order;
+static char key[MAX_NAME + 1], paths[MAX_SAVE_PATHS][MAX_PATH];
 
-static void save(const struct slot *slot, int box, int result, pid_t launcher);
+static void copy_order(const struct request *request);
+static void save(int box, int result, pid_t launcher);
 static void let_go(struct slot *slot);
 
 void saving_open(int of_worker) { priority = of_worker; }
@@ -25,8 +29,9 @@ bool saving_begin(struct slot *slot, int box) {
   int ends[2];
   const pid_t launcher = getpid();
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return false;
+  copy_order(&slot->request);
   pid_t saver = fork();
-  if (saver == 0) save(slot, box, ends[1], launcher);
+  if (saver == 0) save(box, ends[1], launcher);
   close(ends[1]);
   slot->saved = ends[0];
   slot->saver_pidfd = saver < 0 ? -1 : (int)syscall(SYS_pidfd_open, saver, 0);
@@ -40,15 +45,25 @@ bool saving_begin(struct slot *slot, int box) {
   return true;
 }
 
+static void copy_order(const struct request *request) {
+  order = *request;
+  order.save_key = key;
+  snprintf(key, sizeof key, "%s", request->save_key);
+  for (uint32_t i = 0; i < order.save_path_count; i++) {
+    order.save_paths[i] = paths[i];
+    snprintf(paths[i], sizeof paths[i], "%s", request->save_paths[i]);
+  }
+}
+
 /* Without the launcher's other descriptors: an end of another run's input would keep that input open. */
-static void save(const struct slot *slot, int box, int result, pid_t launcher) {
+static void save(int box, int result, pid_t launcher) {
   const int kept[] = {box, result, artefacts_store()};
   struct saved saved = {0};
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != launcher || close_all_but(kept, COUNT(kept))) _exit(1);
   setpriority(PRIO_PROCESS, 0, priority);
   /* Like the slot, which waits for it. Only root may set this. */
   write_text(AT_FDCWD, "/proc/self/oom_score_adj", "-1000");
-  artefacts_save(box, &slot->request, &saved);
+  artefacts_save(box, &order, &saved);
   _exit(write(result, &saved, sizeof saved) != sizeof saved);
 }
 

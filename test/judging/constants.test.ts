@@ -3,7 +3,7 @@ import t from 'tap';
 import { replaceConstants } from '../../src/judging/packages/constants.ts';
 import { A_TEST, type Files, newer, read, readWithSubmissions, rejectAll } from './packages.ts';
 
-const YAML = 'constants: {n: 100, half: 0.50, Word_2: "a b"}\n';
+const YAML = 'constants: {n: 100, half: 0.50, Word_2: "a b", none: ""}\n';
 
 t.test('constants are replaced as the file has them', (t) => {
   const constants = new Map([
@@ -24,11 +24,21 @@ t.test('in validators, example submissions and test_group.yaml', async (t) => {
     ...A_TEST,
     'data/secret/1.in': '{{n}}\n',
     'data/secret/test_group.yaml': 'output_validator_args: ["{{Word_2}}", "{{other}}"]\n',
-    'output_validator/v.py': 'exit({{n}}) # {{half}}',
+    'output_validator/main.py': 'exit({{n}}) # {{half}}',
+    'output_validator/more.py': '{{none}}',
+    'output_validator/nothing.py': '',
     'submissions/accepted/a.py': 'print({{half}})',
   });
   const { set, keeper, submissions, sources } = await readWithSubmissions(t, files);
-  t.equal(keeper.text(set.checker?.files[0]?.file), 'exit(100) # 0.50');
+  const validator = set.checker?.files.map(({ path, file }) => [path, keeper.text(file)]);
+  t.strictSame(
+    new Map(validator as [string, string][]),
+    new Map([
+      ['main.py', 'exit(100) # 0.50'],
+      ['more.py', ''],
+      ['nothing.py', ''],
+    ]),
+  );
   t.strictSame(set.groups.find(({ name }) => name === 'secret')?.args, ['a b', '{{other}}']);
   t.equal(keeper.text(set.tests[0]?.input), '{{n}}\n', 'data is as it is');
   const [file] = submissions[0]?.program?.files ?? [];

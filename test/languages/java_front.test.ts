@@ -27,7 +27,8 @@ const PROGRAMS: Record<string, string> = {
   'of a package': 'package p; class A { class $B {} public static void main(String[] a) {} }',
   case: 'class A { public static void main(String[] a) {} } class a {}',
   letter: 'class \u00c4 { public static void main(String[] a) {} }',
-  'long name': `class ${'A'.repeat(201)} { public static void main(String[] a) {} }`,
+  'longest name': `class ${'A'.repeat(120)} { public static void main(String[] a) {} }`,
+  'long name': `class ${'A'.repeat(121)} { public static void main(String[] a) {} }`,
   well: 'public class Main { record R(int a) {} enum E { A { int f() { return 1; } }; int f() { return 0; } } public static void main(String[] a) { Runnable r = () -> System.out.println(new R(1)); r.run(); } }',
   types:
     'public class Main { public static void main(String[] a) { int x = "s"; foo(); String s = 1.5; } }',

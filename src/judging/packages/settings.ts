@@ -63,7 +63,7 @@ export async function withConstants(
   async function* open() {
     yield bytes!;
   }
-  return bytes.length === 0 ? entry : { path: entry.path, size: bytes.length, open };
+  return read.length === 0 ? entry : { path: entry.path, size: bytes.length, open };
 }
 
 export async function readText(entry: Entry, most_bytes: number): Promise<string> {

@@ -85,7 +85,8 @@ public final class Compile {
   // resident_compiler.ts has these, too.
   private static final String ARCHIVE = "program.jar";
   private static final int LOOSE_CLASSES_MOST = 8;
-  private static final Pattern LOOSE_NAME = Pattern.compile("[A-Za-z0-9_$]{1,200}\\.class");
+  // There are file systems whose names have 143 bytes at most.
+  private static final Pattern LOOSE_NAME = Pattern.compile("[A-Za-z0-9_$]{1,120}\\.class");
   /** As javac exits after a failure of its own. */
   private static final int ABNORMAL = 4;
   // java.ts names the limits that these stand for. The JVM itself exits with 3 when it has no heap left.

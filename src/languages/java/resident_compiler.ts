@@ -17,7 +17,7 @@ const CANCELLED_MS = 40;
 const COMPILES_MOST = 2_000;
 const DIAGNOSTICS_LIMIT = 64 * 1024;
 /** The names that `Compile.java` gives to the files of a program. No name may lead out of its folder. */
-const FILE_NAME = /^(?:[A-Za-z0-9_$]{1,200}\.class|program\.jar)$/;
+const FILE_NAME = /^(?:[A-Za-z0-9_$]{1,120}\.class|program\.jar)$/;
 /** No package can have this name, and no folder of a source. */
 export const PROGRAM_FOLDER = 'program.classes';
 export const PROGRAM_ARCHIVE = 'program.jar';
