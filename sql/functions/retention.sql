@@ -271,7 +271,8 @@ begin
       from unnest(firsts, counts) with ordinality g(first, count, n)) g
     where (g.first >= g.before and g.count > 0
       and g.first + g.count <= (select c.size from checkpoints c order by c.number desc limit 1)) is not true
-      or exists (select from log_gaps o where o.first < g.first + g.count and g.first < o.first + o.count)
+      -- Gaps do not overlap, so the nearest one decides.
+      or (select o.first + o.count from log_gaps o where o.first < g.first + g.count order by o.first desc limit 1) > g.first
   ) or (n <= 2097152 and facts ->> 'leaves_sha256' <> any (array[leaves_sha256_of(low, high, to_generation, to_xid), leaves_sha256_at(firsts, counts)])) then
     raise exception '% cannot be detached: its events are not the leaves that are named: run ./runledger verify', month using errcode = 'RL409';
   end if;

@@ -62,6 +62,8 @@ class LogExport {
   readonly #notes: AsyncGenerator<StoredNote>;
   #next: StoredNote | null | undefined;
   #gaps: Gap[] = [];
+  /** The index of the gap that comes next, or of which a part was written. */
+  #gap = 0;
   #size = 0;
   #leaf = 0;
   #entries = 0;
@@ -101,8 +103,11 @@ class LogExport {
     for (;;) {
       const note = await this.#peek();
       if (note && note.size <= this.#leaf) await this.#putNote();
-      else if (this.#gaps[0]?.first === this.#leaf) await this.#putGap(this.#gaps[0]);
-      else return;
+      else {
+        const gap = this.#gaps[this.#gap];
+        if (gap?.first !== this.#leaf) return;
+        await this.#putGap(gap);
+      }
     }
   }
 
@@ -133,8 +138,7 @@ class LogExport {
     const hashes = block.hashes.subarray(from, from + count * HASH_BYTES);
     await this.#writer.put('gap', ...gapBody(gap.partition, hashes));
     this.#leaf += count;
-    this.#gaps.shift();
-    if (count < gap.count)
-      this.#gaps.unshift({ ...gap, first: gap.first + count, count: gap.count - count });
+    if (count === gap.count) this.#gap += 1;
+    else this.#gaps[this.#gap] = { ...gap, first: gap.first + count, count: gap.count - count };
   }
 }

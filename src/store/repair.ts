@@ -163,8 +163,10 @@ async function treeOfEvents(db: Db, upto: FeedPlace): Promise<Growth> {
     alter table runledger.log_tiles disable trigger only_grow;
     alter table runledger.log_tiles disable trigger refuse_truncate;
     create temporary table old_tiles on commit drop as
-      select t.index, t.hashes from runledger.log_tiles t where t.level = 0 and exists (
-        select from runledger.log_gaps g where g.first < (t.index + 1) * 256 and g.first + g.count > t.index * 256);
+      select t.index, t.hashes from runledger.log_tiles t where t.level = 0 and (
+        select g.first + g.count from runledger.log_gaps g where g.first < (t.index + 1) * 256 order by g.first desc limit 1
+      ) > t.index * 256;
+    create unique index on old_tiles (index);
     truncate runledger.log_tiles`);
   const store = async () => {
     const tiles = grown.takeTiles();
@@ -208,15 +210,18 @@ async function detachedLeaves(db: Db) {
       { first: string; count: string }[]
     >`select first, count from runledger.log_gaps order by first`
   ).map(({ first, count }) => ({ first: Number(first), count: Number(count) }));
+  /** The index of the next one. */
+  let next = 0;
   return {
     /** How many leaves come before the next detached one. */
-    room: (size: number) => (runs[0] ? runs[0].first - size : Number.POSITIVE_INFINITY),
+    room: (size: number) => (runs[next]?.first ?? Number.POSITIVE_INFINITY) - size,
     /** Adds the detached leaves that come next, if it is their turn. */
     async fill(grown: Growth, after: Place, store: () => Promise<void>) {
       // Behind the last event, and not behind the next one.
       const place = { ...after, seq: String(BigInt(after.seq) + 1n) };
-      while (runs[0]?.first === grown.tree.size) {
-        const { first, count } = runs.shift()!;
+      while (runs[next]?.first === grown.tree.size) {
+        const { first, count } = runs[next]!;
+        next += 1;
         for await (const leaf of oldLeaves(db, first, count)) {
           grown.addDetached(leaf, place);
           if (grown.tree.size % STORED_LEAVES === 0) await store();
@@ -224,9 +229,10 @@ async function detachedLeaves(db: Db) {
       }
     },
     checkEmpty() {
-      if (runs[0])
+      const run = runs[next];
+      if (run)
         throw new CannotSeal(
-          `leaf ${runs[0].first} was detached, and of the events before it some are missing: restore them first`,
+          `leaf ${run.first} was detached, and of the events before it some are missing: restore them first`,
         );
     },
   };

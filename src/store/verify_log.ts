@@ -176,6 +176,8 @@ class Walk {
   readonly #size: number;
   readonly #problems: Problems;
   readonly #gaps: Gap[];
+  /** The index of the gap that comes next, or that is being passed. A list that shrinks at its front costs its length each time. */
+  #gap = 0;
   readonly #end: FeedEnd;
   readonly #gap_digests = new Map<string, { count: number; hash: Hash }>();
   readonly #tree: TreeComparison;
@@ -240,7 +242,7 @@ class Walk {
         alignment = new Alignment(tree, window, block);
         aligned = block;
       }
-      const to = Math.min(block.to, this.#gaps[0]?.first ?? block.to, await this.#nextSize());
+      const to = Math.min(block.to, this.#nextGap?.first ?? block.to, await this.#nextSize());
       const begin = n;
       n = alignment.run(n, to, (at) => this.#checkPlace(block, tree.at, window.placeAt(at)));
       for (let at = begin; at < n; at++) {
@@ -265,7 +267,7 @@ class Walk {
         this.#tree.reach(this.#kept!);
         this.#judge(this.#kept!);
         this.#kept_due = false;
-      } else if (this.#gaps[0]?.first === at) await this.#passGap(this.#gaps[0]);
+      } else if (this.#nextGap?.first === at) await this.#passGap(this.#nextGap);
       else return;
     }
   }
@@ -342,6 +344,10 @@ class Walk {
     }
   }
 
+  get #nextGap(): Gap | undefined {
+    return this.#gaps[this.#gap];
+  }
+
   async #passGap(gap: Gap): Promise<void> {
     const block = await this.#sealedAt(gap.first);
     const count = Math.min(gap.first + gap.count, block.to, await this.#nextSize()) - gap.first;
@@ -356,9 +362,8 @@ class Walk {
     digest.hash.update(block.hashes.subarray(from, from + count * HASH_BYTES));
     for (let at = from; at < from + count * HASH_BYTES; at += HASH_BYTES)
       this.#tree.take(block.text.slice(at, at + HASH_BYTES));
-    this.#gaps.shift();
-    if (count < gap.count)
-      this.#gaps.unshift({ ...gap, first: gap.first + count, count: gap.count - count });
+    if (count === gap.count) this.#gap += 1;
+    else this.#gaps[this.#gap] = { ...gap, first: gap.first + count, count: gap.count - count };
     // Where the last event before the gap was does not matter any more.
     this.#last = null;
   }
@@ -410,7 +415,7 @@ class Walk {
     await this.#pass(null, 0);
     while (this.#tree.at < this.#size) {
       const block = await this.#sealedAt(this.#tree.at);
-      const to = Math.min(block.to, this.#gaps[0]?.first ?? block.to, await this.#nextSize());
+      const to = Math.min(block.to, this.#nextGap?.first ?? block.to, await this.#nextSize());
       while (this.#tree.at < to) {
         const at = (this.#tree.at - block.from) * HASH_BYTES;
         this.#tree.differ('removed', block.text.slice(at, at + HASH_BYTES), null, null);
