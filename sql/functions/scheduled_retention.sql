@@ -3,13 +3,19 @@
 --
 -- Nothing is removed unless the log is sealed up to a day ago: what is gone could not be proven otherwise.
 
--- Called by migrate. Null: for ever. A new schedule begins at once.
-create or replace function runledger.set_retention(bytes interval, events interval) returns void
-language sql set search_path = runledger, pg_temp
+-- Called by migrate. Null: for ever. A new schedule begins at once, and the log says who set it: what it removes has no other author.
+create or replace function runledger.set_retention(bytes interval, events interval, operator text) returns void
+language plpgsql set search_path = runledger, pg_temp
 as $$
+begin
   update retention r set keep_bytes = set_retention.bytes, keep_events = set_retention.events, set_at = clock(),
     began_at = null, ended_at = null, problem = null
-  where (r.keep_bytes, r.keep_events) is distinct from (set_retention.bytes, set_retention.events)
+  where (r.keep_bytes, r.keep_events) is distinct from (set_retention.bytes, set_retention.events);
+  if found then
+    perform append_retention('log.retention_set', jsonb_strip_nulls(jsonb_build_object(
+      'keep_bytes_s', extract(epoch from bytes)::bigint, 'keep_events_s', extract(epoch from events)::bigint, 'operator', operator)));
+  end if;
+end
 $$;
 
 -- The caller's round, once an hour for all processes together; no row if none is due. A round that began in a time to come began

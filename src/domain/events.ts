@@ -273,6 +273,10 @@ export const eventTypes = {
       traceparent: v.optional(v.string()),
     }),
   ],
+  /** The schedule by which bytes, and months of the log, are removed. Absent: they are kept for ever. */
+  'log.retention_set': [
+    v.strictObject({ keep_bytes_s: v.optional(count), keep_events_s: v.optional(count), operator }),
+  ],
   'payloads.purged': [
     v.strictObject({
       ended_before: time,

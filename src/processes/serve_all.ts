@@ -72,7 +72,7 @@ export async function serve(say: Print, answer: Print): Promise<number> {
         );
     const url = config.database_url ?? embedded!.urls.owner;
     await timed(say, 'schema', () => unlessStopped(migrate(databaseAddress(config, url))));
-    await unlessStopped(withOwner(config, url, (db) => setRetention(db, config)));
+    await unlessStopped(withOwner(config, url, (db) => setRetention(db, config, operatorName())));
     const env = {
       ...process.env,
       ...(await localKeys(config)),

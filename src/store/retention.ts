@@ -270,11 +270,15 @@ export type RetentionSchedule = {
 };
 
 /** As the owner alone can. */
-export async function setRetention(db: Db, schedule: RetentionSchedule): Promise<void> {
+export async function setRetention(
+  db: Db,
+  schedule: RetentionSchedule,
+  operator: string,
+): Promise<void> {
   const [bytes, events] = [schedule.keep_bytes_ms, schedule.keep_events_ms].map((ms) =>
     ms === null ? null : `${ms} milliseconds`,
   );
-  await db`select runledger.set_retention(${bytes!}::text::interval, ${events!}::text::interval)`;
+  await db`select runledger.set_retention(${bytes!}::text::interval, ${events!}::text::interval, ${operator})`;
 }
 
 export type RetentionFacts = {

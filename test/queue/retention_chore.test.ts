@@ -32,7 +32,7 @@ t.test('bytes go when they are due, also those of an id from a clock that ran ah
   await seal(s.w.web);
   t.equal(await s.round(), null);
   t.equal(await s.count('payloads'), 4, 'without a schedule, nothing is removed');
-  await setRetention(s.w.db, keep(10, null));
+  await setRetention(s.w.db, keep(10, null), 'me');
   await s.goTo(START_MS + days(9));
   const young = await s.runOne();
   await seal(s.w.web);
@@ -58,9 +58,39 @@ t.test('bytes go when they are due, also those of an id from a clock that ran ah
   t.same(await s.problems(), []);
 });
 
+t.test('the log says who set the schedule, when it changes', async (t) => {
+  const s = await retainedLog(t);
+  for (const [n, [bytes, events, operator]] of (
+    [
+      [null, null, 'nobody'],
+      [10, null, 'ada@one'],
+      [10, null, 'bob@two'],
+      [1, 60, 'bob@two'],
+      [null, null, 'ada@one'],
+    ] as const
+  ).entries()) {
+    await s.goTo(START_MS + n * 1000);
+    await setRetention(s.w.db, keep(bytes, events), operator);
+  }
+  const auditor = s.w.connect(s.w.database.urls.auditor, 1);
+  t.strictSame(
+    [
+      ...(await auditor`
+        select actor, facts from runledger.audit_commands where type = 'log.retention_set' order by at`),
+    ].map(({ actor, facts }) => ({ actor, facts })),
+    [
+      { actor: 'operator ada@one', facts: { keep_bytes_s: 864_000 } },
+      { actor: 'operator bob@two', facts: { keep_bytes_s: 86_400, keep_events_s: 5_184_000 } },
+      { actor: 'operator ada@one', facts: {} },
+    ],
+  );
+  await seal(s.w.web);
+  t.same(await s.problems(), []);
+});
+
 t.test('nothing is removed while the log is not sealed, and health says so', async (t) => {
   const s = await retainedLog(t);
-  await setRetention(s.w.db, keep(1, 1));
+  await setRetention(s.w.db, keep(1, 1), 'me');
   await s.runOne();
   await s.goTo(START_MS + days(70));
   t.equal(await s.round(), 'the log has no checkpoint: set RUNLEDGER_SEAL_KEY');
@@ -92,10 +122,12 @@ t.test('web can remove nothing that the schedule keeps', async (t) => {
       .web`select runledger.detach_due(${START_MONTH}, '{"events": 0}', '{}', '{}', null, null, null)`;
   await t.rejects(purge(), { code: 'RL409' });
   await t.rejects(detach(), { code: 'RL409' });
-  await setRetention(s.w.db, keep(2, 100));
+  await setRetention(s.w.db, keep(2, 100), 'me');
   await t.rejects(purge(), { code: 'RL409' });
   await t.rejects(detach(), { code: 'RL409', message: /the schedule keeps it/ });
-  await t.rejects(s.w.web`select runledger.set_retention('1 day', '1 day')`, { code: '42501' });
+  await t.rejects(s.w.web`select runledger.set_retention('1 day', '1 day', 'web')`, {
+    code: '42501',
+  });
   await t.rejects(s.w.web`update runledger.retention set keep_bytes = '1 day'`, { code: '42501' });
   t.equal(await s.count('payloads'), 2);
 });
@@ -104,7 +136,7 @@ const NONE = '00000000-0000-0000-0000-000000000000';
 
 t.test('of two processes one has the round', async (t) => {
   const s = await retainedLog(t);
-  await setRetention(s.w.db, keep(1, 30));
+  await setRetention(s.w.db, keep(1, 30), 'me');
   await s.runOne();
   await s.goTo(START_MS + days(90));
   await seal(s.w.web);
@@ -126,7 +158,7 @@ t.test('of two processes one has the round', async (t) => {
 
 t.test('a clock that is set back by a year stops no round', async (t) => {
   const s = await retainedLog(t);
-  await setRetention(s.w.db, keep(1, null));
+  await setRetention(s.w.db, keep(1, null), 'me');
   await seal(s.w.web);
   await s.goTo(START_MS + days(366));
   t.equal(await s.round(), null);
@@ -141,7 +173,7 @@ t.test('a clock that is set back by a year stops no round', async (t) => {
 /** The month of the submission is detached by the schedule, and not dropped yet. */
 async function detached(t: { teardown(work: () => unknown): void }) {
   const s = await retainedLog(t);
-  await setRetention(s.w.db, keep(null, 10));
+  await setRetention(s.w.db, keep(null, 10), 'me');
   await s.runOne();
   await s.goTo(START_MS + days(70));
   await seal(s.w.web);
@@ -188,7 +220,7 @@ t.test('a month is not dropped while verify runs', async (t) => {
 
 t.test('the event of a month has nothing that web made up', async (t) => {
   const s = await retainedLog(t);
-  await setRetention(s.w.db, keep(null, 10));
+  await setRetention(s.w.db, keep(null, 10), 'me');
   await s.goTo(START_MS + days(70));
   await seal(s.w.web);
   const due = (await monthDue(s.w.web))!;
@@ -208,7 +240,7 @@ t.test('a month is detached only as the log has it', async (t) => {
   const s = await retainedLog(t);
   await s.runOne();
   await s.runOne();
-  await setRetention(s.w.db, keep(null, 10));
+  await setRetention(s.w.db, keep(null, 10), 'me');
   await s.goTo(START_MS + days(70));
   await seal(s.w.web);
   const dueNow = async () => (await monthDue(s.w.web))!.month;
@@ -256,7 +288,7 @@ t.test('a month is detached only as the log has it', async (t) => {
 
 t.test('a process that has sealed nothing yet looks first whether it may', async (t) => {
   const s = await retainedLog(t);
-  await setRetention(s.w.db, keep(1, null));
+  await setRetention(s.w.db, keep(1, null), 'me');
   await s.runOne();
   await s.goTo(START_MS + days(3));
   await seal(s.w.web);

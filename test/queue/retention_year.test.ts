@@ -10,7 +10,7 @@ aloneOnItsServer();
 
 t.test('the disk stays flat over 400 days, and the log stays complete', async (t) => {
   const s = await retainedLog(t);
-  await setRetention(s.w.db, keep(10, 60));
+  await setRetention(s.w.db, keep(10, 60), 'me');
   const sizes: number[] = [];
   for (let day = 0; day < DAYS; day++) {
     await s.goTo(START_MS + days(day));

@@ -41,6 +41,8 @@ const MEANING: Readonly<Record<EventType, string>> = {
     'An account stored a test set. groups: without the root. files: the different files of its tests and programs. bytes: of the manifest, which names each file with its SHA-256 and size.',
   'test_set.deleted':
     'A test set was deleted with its bytes: by a key of its account, or by an operator, because no submission had used it since unused_since.',
+  'log.retention_set':
+    'The schedule of retention was set: for how long bytes, and months of the log, are kept. Absent: for ever.',
   'payloads.purged':
     'The bytes and salts of submissions that ended before a time were deleted, up to an id. scheduled: by the schedule of the deployment.',
   'payloads.forgotten':

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { durationMs } from '../../config/parsers.ts';
+import { operatorName } from '../../local/operator.ts';
 import { createReasons } from '../../processes/reasons.ts';
 import { migrate } from '../../store/migrate.ts';
 import { retentionFacts, setRetention } from '../../store/retention.ts';
@@ -27,7 +28,7 @@ export const command: Command = {
     const work = async () => migrate(await context.address());
     const done = await onceThere(work, wait_ms, context.say);
     const db = await context.database();
-    await setRetention(db, context.config);
+    await setRetention(db, context.config, operatorName());
     if (context.json) context.answer(done);
     else {
       const applied = done.applied.length > 0 ? done.applied.join(', ') : 'none';
