@@ -168,9 +168,32 @@ t.test('each field has one error, and there are a hundred at most', async (t) =>
   t.equal(both.errors!.length, 100, 'in all');
 });
 
-t.test('every unknown field is named, those of limits, too', async (t) => {
-  const { errors } = parseText('{"language":"py","code":"","a":1,"b":2,"limits":{"c":3,"d":4}}');
-  t.same(errors!.map(({ path }) => path).sort(), ['a', 'b', 'limits.c', 'limits.d']);
+t.test('every unknown field of every object is named, and every mistake of a form', async (t) => {
+  const fault = (body: object) =>
+    parseText(JSON.stringify({ language: 'py', code: '', ...body }))
+      .errors!.map(({ path }) => path)
+      .sort();
+  t.same(fault({ a: 1, b: 2, limits: { c: 3, d: 4 } }), ['a', 'b', 'limits.c', 'limits.d']);
+  const two = { foo: 1, bar: 2 };
+  const named = (at: string) => [`${at}.bar`, `${at}.foo`];
+  t.same(fault({ tests: [{}, two] }), named('tests[1]'));
+  t.same(fault({ tests: [{ limits: two }] }), named('tests[0].limits'));
+  const file = { path: 'a', content: '' };
+  t.same(fault({ files: [{ ...file, ...two }] }), named('files[0]'));
+  t.same(fault({ checker: { ...exact, ...two } }), named('checker'));
+  t.same(fault({ checker: { ...exact, files: [{ ...file, ...two }] } }), named('checker.files[0]'));
+  t.same(fault({ compare: { by: 'tokens', ...two, absolute: -1 } }), [
+    'compare.absolute',
+    ...named('compare'),
+  ]);
+  t.same(fault({ compare: { by: 'tokens', case_sensitive: 3, absolute: -1 } }), [
+    'compare.absolute',
+    'compare.case_sensitive',
+  ]);
+  t.same(fault({ compare: { by: 'words' } }), ['compare.by']);
+  for (const compare of ['words', 1, []]) t.same(fault({ compare }), ['compare']);
+  const many = Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`f${n}`, {}]));
+  t.equal(fault({ tests: [many, many] }).length, 100);
 });
 
 t.test('each field that a deployment forbids has an error', async (t) => {

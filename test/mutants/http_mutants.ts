@@ -388,9 +388,9 @@ export const httpMutants: readonly Mutant[] = [
     ],
     ['a value that nests too deep ends', ' || depth === DEPTH_LIMIT', ''],
     [
-      'every unknown field is named, those of limits, too',
-      "...namesOutside(knownLimits, (value as { limits?: unknown } | null)?.limits, 'limits'),",
-      '',
+      'every unknown field is named, those of inner objects, too',
+      'namesOutside(entries[name]!, inner, at, found);',
+      'void inner;',
     ],
     [
       'two requests with different boundaries have different digests',

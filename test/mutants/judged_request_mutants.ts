@@ -16,8 +16,8 @@ export const judgedRequestMutants: readonly Mutant[] = [
     ],
     [
       'an unknown field of a test is named',
-      'return path.length === 1 ||',
-      'return path.length > 0 ||',
+      'if (item) namesOutside(item, each,',
+      'if (n < 0 && item) namesOutside(item, each,',
     ],
     ['mistakes between fields are named', '      ...judgingClashes(given),\n', ''],
     ['arguments of each test are bounded before they are checked', "  ['args', ARGS_LIMIT],\n", ''],

@@ -137,11 +137,14 @@ export function withoutNulls<T>(value: T, depth = 0): WithoutNulls<T> {
   return value as WithoutNulls<T>;
 }
 
-/** Its errors name what is missing and what is unknown. */
+export const notAField = (of: 'request' | 'object', names: string): string =>
+  `is not a field of this ${of}; the fields are ${names}`;
+
+/** Its errors name what is missing, and the first unknown name (parse_submission.ts names all of them). */
 export function object<E extends v.ObjectEntries>(entries: E) {
   const names = Object.keys(entries).join(', ');
   return v.strictObject(entries, (issue: v.StrictObjectIssue) => {
-    if (issue.expected === 'never') return `is not a field of this object; the fields are ${names}`;
+    if (issue.expected === 'never') return notAField('object', names);
     return issue.path === undefined ? `must be an object of ${names}` : 'is required';
   });
 }

@@ -19,7 +19,6 @@ import {
   patternProblem,
 } from '../../judging/paths.ts';
 import { acceptedNames, BY_NAME, CANONICAL_NAMES } from '../../languages/common/registry.ts';
-import { join } from '../wire/json_text.ts';
 import type { FieldError } from '../wire/problem.ts';
 import { type FieldRule, ruled } from './field_rules.ts';
 import {
@@ -216,18 +215,11 @@ function compareSchema() {
     relative: optional(tolerance('Or by this share of the expected number.')),
   });
   return v.pipe(
-    v.union([v.picklist(COMPARE_WORDS), tokens], nestedMessage),
+    v.union([v.picklist(COMPARE_WORDS), tokens], COMPARE_FORMS),
     v.description(
       'lines (the default; lenient is the same) ignores white space at the ends of lines and of the text. exact compares every byte. tokens compares what white space separates.',
     ),
   );
-}
-
-/** Names the mistake within an object. Valibot alone reports only that no form fits. */
-function nestedMessage(issue: v.UnionIssue<v.BaseIssue<unknown>>): string {
-  const nested = issue.issues?.find(({ path }) => path !== undefined);
-  const name = nested && v.getDotPath(nested);
-  return name ? `${join('', name)} ${nested.message}` : COMPARE_FORMS;
 }
 
 const PATH_KEYWORDS = { minLength: 1, maxLength: PATH_LIMIT_BYTES, pattern: PATH_PATTERN };

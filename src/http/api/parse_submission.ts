@@ -9,7 +9,7 @@ import type { SubmittedJudging } from '../../store/submissions.ts';
 import { parseUuid } from '../wire/header_values.ts';
 import { DEPTH_LIMIT, ERRORS_SHOWN, join, type ParsedJson, parseJson } from '../wire/json_text.ts';
 import type { FieldError } from '../wire/problem.ts';
-import { ARGS_LIMIT, withoutNulls } from './field_schemas.ts';
+import { ARGS_LIMIT, notAField, withoutNulls } from './field_schemas.ts';
 import { bytesOf, judgingRequestOf, limitsOf, storedCompare } from './judging_request.ts';
 import { FILES_LIMIT, judgingClashes, OUTPUTS_LIMIT, TESTS_LIMIT } from './judging_schema.ts';
 import {
@@ -50,8 +50,6 @@ export type SubmissionParser = {
 
 export function submissionParser(rules: SubmissionRules): SubmissionParser {
   const schema = submissionSchema(rules);
-  const known = new Set(Object.keys(schema.entries));
-  const knownLimits = new Set(Object.keys(schema.entries.limits.wrapped.wrapped.entries));
 
   function read({ value, errors }: ParsedJson): SubmissionParse {
     if (value === undefined) return { errors };
@@ -60,10 +58,7 @@ export function submissionParser(rules: SubmissionRules): SubmissionParser {
     const long = longLists(value, '', 0);
     if (long.length > 0) return { errors: shownErrors([...errors, ...long]) };
     const parsed = v.safeParse(schema, value);
-    errors.push(
-      ...namesOutside(known, value, ''),
-      ...namesOutside(knownLimits, (value as { limits?: unknown } | null)?.limits, 'limits'),
-    );
+    namesOutside(schema as unknown as Shape, value, '', errors);
     // Only now: a field that does not exist is an error even if it is null.
     const given = withoutNulls(value);
     errors.push(
@@ -71,7 +66,7 @@ export function submissionParser(rules: SubmissionRules): SubmissionParser {
       ...clashes(given as object | null),
       ...judgingClashes(given),
     );
-    for (const issue of parsed.issues ?? []) {
+    for (const issue of parsed.issues?.flatMap(withinForms) ?? []) {
       if (isNamedAlready(issue)) continue;
       errors.push({ path: pathOf(issue), message: messageOf(issue) });
     }
@@ -122,13 +117,31 @@ export function requestDigest(key: Uint8Array, submission: ParsedSubmission): Ui
   return mac.digest();
 }
 
-/** Valibot stops at the first unknown name; the answer names all of them. */
-function namesOutside(known: Set<string>, value: unknown, path: string): FieldError[] {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
-  const names = Object.keys(value).filter((name) => !known.has(name));
-  if (names.length === 0) return [];
-  const message = `is not a field of this request; the fields are ${[...known].join(', ')}`;
-  return names.slice(0, ERRORS_SHOWN).map((name) => ({ path: join(path, name), message }));
+/** What is looked at of a schema of valibot. */
+type Shape = {
+  readonly type: string;
+  readonly entries?: Readonly<Record<string, Shape>>;
+  readonly item?: Shape;
+  readonly wrapped?: Shape;
+  readonly options?: readonly Shape[];
+};
+
+/** Valibot stops at the first unknown name of an object; the answer names those of all objects, up to a bound. */
+function namesOutside(schema: Shape, value: unknown, path: string, found: FieldError[]): void {
+  if (typeof value !== 'object' || value === null || found.length >= ERRORS_SHOWN) return;
+  const { entries, item, wrapped, options = [] } = schema;
+  if (wrapped) namesOutside(wrapped, value, path, found);
+  else if (Array.isArray(value)) {
+    for (const [n, each] of value.entries())
+      if (item) namesOutside(item, each, `${path}[${n}]`, found);
+  } else if (entries) {
+    const message = notAField(path === '' ? 'request' : 'object', Object.keys(entries).join(', '));
+    for (const [name, inner] of Object.entries(value)) {
+      const at = join(path, name);
+      if (Object.hasOwn(entries, name)) namesOutside(entries[name]!, inner, at, found);
+      else if (found.length < ERRORS_SHOWN) found.push({ path: at, message });
+    }
+  } else for (const option of options) namesOutside(option, value, path, found);
 }
 
 /** A field that is not allowed is not allowed in a test either. */
@@ -177,11 +190,19 @@ function longLists(value: unknown, path: string, depth: number, most = LIST_LIMI
   return value.flatMap((item, index) => longLists(item, `${path}[${index}]`, depth + 1));
 }
 
-/** An unknown name of the request or of its limits: namesOutside names all of those. */
-function isNamedAlready({ type, expected, path }: v.BaseIssue<unknown>): boolean {
-  if (type !== 'strict_object' || expected !== 'never' || path === undefined) return false;
-  return path.length === 1 || (path.length === 2 && path[0].key === 'limits');
+/** Where a value may have several forms: the mistakes within the one that it has. Valibot says only that no form fits. */
+function withinForms(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown>[] {
+  const isForm = issue.type === 'union' && !Array.isArray(issue.input);
+  const inside = isForm ? issue.issues?.filter(({ path }) => path) : undefined;
+  if (!inside || inside.length === 0) return [issue];
+  return inside.map(
+    (each) => ({ ...each, path: [...(issue.path ?? []), ...each.path!] }) as typeof issue,
+  );
 }
+
+/** An unknown name: namesOutside names all of those. */
+const isNamedAlready = ({ type, expected, path }: v.BaseIssue<unknown>): boolean =>
+  type === 'strict_object' && expected === 'never' && path !== undefined;
 
 function messageOf(issue: v.BaseIssue<unknown>): string {
   const missing = issue.type === 'strict_object' && issue.path !== undefined;
