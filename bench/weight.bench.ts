@@ -282,7 +282,7 @@ function newKeys(account?: string): Promise<string[]> {
 /** Like every worker it is alive through a lock and a heartbeat. */
 async function aliveWorker(): Promise<string> {
   const consumer = randomUUID();
-  const lock_key = randomBytes(6).readUIntBE(0, 6);
+  const lock_key = 2 ** 48 + randomBytes(6).readUIntBE(0, 6);
   const heart = new Worker(new URL('../test/http/support/heart.ts', import.meta.url), {
     workerData: { url: server.urls.owner, consumer, languages: ['python'], lock_key },
   });

@@ -32,7 +32,7 @@ declare
   worker constant text[] := '{fetch_executions,finish_jobs,return_job,start_many,orders_of,complete_many,release_many,cancelled_of,read_pieces,report_progress,followed_of,show_output,
     hear,queue_schema_problem,register_consumer,worker_heartbeat,advance_epoch,sweep,retire_consumer}';
   -- Views call all but the last as the role that reads the view. Only unsealed_events reads tables: it counts, and says no more.
-  auditor constant text[] := '{current_schema_of,upgrade_facts,actor_of,uuid_floor,unsealed_events,audit_state_at}';
+  auditor constant text[] := '{current_schema_of,upgrade_facts,actor_of,as_uuid,as_number,as_whole,as_json,uuid_floor,unsealed_events,audit_state_at}';
   grants record;
   f record;
 begin

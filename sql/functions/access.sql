@@ -29,7 +29,7 @@ begin
   if tier_name !~ '^[a-z0-9][a-z0-9_-]{0,62}$' or new_per_minute < 0 or new_concurrent < 0 then
     raise exception 'a tier needs a name of a-z, 0-9, _ and -, and limits of 0 (unlimited) or more' using errcode = 'RL400';
   end if;
-  lock table tiers in share row exclusive mode;
+  perform lock_access();
   select id into tier_id from tiers where name = tier_name;
   tier_id := coalesce(tier_id, permanent_id());
   perform append_events(tier_id, (select coalesce(max(version), 0) from events where stream = tier_id), array['tier.set'],
@@ -70,7 +70,7 @@ begin
   if account_name !~ '^\S(.{0,198}\S)?$' then
     raise exception 'an account needs a name of 1 to 200 characters without white space at its ends' using errcode = 'RL400';
   end if;
-  lock table accounts in share row exclusive mode;
+  perform lock_access();
   select k.created_at, a.name into made from keys k join accounts a on a.id = k.account_id where k.id = new_key;
   if found then
     raise exception 'this form made key % of account % at % UTC already. If nobody has its secret, revoke that key, and make '

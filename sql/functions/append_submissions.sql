@@ -9,6 +9,10 @@ create or replace function runledger.append_submissions(
 ) returns void
 language plpgsql
 as $$
+declare
+  -- Judging says none of these.
+  facts_of_request constant text[] :=
+    '{account_id,key_id,language,bytes,limits,webhook,idempotency_key,request_id,traceparent}';
 begin
   with parts as materialized (
     select a.*, p.kind, uuid_send(gen_random_uuid()) as salt, p.bytes
@@ -34,7 +38,7 @@ begin
         'account_id', a.account_id, 'key_id', a.key_id, 'language', b -> 'language', 'bytes', a.bytes,
         'compare', b -> 'compare', 'limits', b -> 'limits', 'webhook', b -> 'webhook_url' <> 'null',
         'idempotency_key', b -> 'idempotency_key', 'request_id', b -> 'request_id', 'traceparent', b -> 'traceparent'))
-        || coalesce(b -> 'judging', '{}'))
+        || coalesce((b -> 'judging') - facts_of_request, '{}'))
     from accepted a
     returning stream, at, facts
   )

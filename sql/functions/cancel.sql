@@ -48,7 +48,7 @@ begin
     return case before.status when 'cancelled' then 'cancelled' else 'already_ended' end;
   end if;
   perform end_found(array[before], clock(), '{submission.cancelled}', array[
-    jsonb_build_object('attempt', before.attempts, 'key_id', key_id) || jsonb_strip_nulls(request)]);
+    request_facts(request) || jsonb_build_object('attempt', before.attempts, 'key_id', key_id)]);
   delete from progress p where p.submission_id = before.id;
   perform graphile_worker.complete_jobs(lock_jobs(jobs)) where jobs is not null;
   perform pg_notify('runledger_done', before.id::text);

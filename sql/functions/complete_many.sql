@@ -36,7 +36,7 @@ begin
   into found_rows, ns, types, facts from (
     select s, r.n::integer as n, l.attempt is not null and s.status = 'running' and s.attempts = r.attempt as good,
       case when results -> (r.n - 1)::integer ->> 'status' = 'error' then 'submission.failed' else 'submission.completed' end as type,
-      results -> (r.n - 1)::integer -> 'facts' || jsonb_build_object('attempt', r.attempt) as facts
+      (results -> (r.n - 1)::integer -> 'facts') - 'consumer' || jsonb_build_object('attempt', r.attempt) as facts
     from unnest(ids, attempts) with ordinality r(id, attempt, n)
     join submissions s on s.id = r.id and s.id >= first_id and s.id <= last_id
     left join leases l on l.submission_id = s.id and l.consumer_id = consumer and l.attempt = r.attempt

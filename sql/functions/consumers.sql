@@ -18,6 +18,10 @@ begin
   if slots not between 0 and most then
     raise exception 'a % has 0 to % slots, and not %', kind, most, slots using errcode = '22023';
   end if;
+  -- The service's own locks have numbers of 32 bits. Whoever holds them stops sweeps, migrations and partitions.
+  if lock_key between -2147483648 and 4294967295 then
+    raise exception 'a consumer has a lock of more than 32 bits, and not %', lock_key using errcode = '22023';
+  end if;
   insert into consumers (id, kind, host, slots, toolchains, isolation, lock_key, postmaster_start, started_at, heartbeat_at, locked)
   values (consumer, register_consumer.kind, register_consumer.host, register_consumer.slots, register_consumer.toolchains, register_consumer.isolation,
     register_consumer.lock_key, pg_postmaster_start_time(), clock(), clock(), pg_try_advisory_lock(register_consumer.lock_key));

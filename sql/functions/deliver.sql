@@ -166,7 +166,7 @@ returns table (
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
-  select d.id, a.name, d.status, d.attempts, last.facts ->> 'outcome', (last.facts ->> 'status')::integer,
+  select d.id, a.name, d.status, d.attempts, last.facts ->> 'outcome', as_whole(last.facts -> 'status', 2147483647)::integer,
     d.created_at, d.next_at, d.ended_at
   from (select * from deliveries x where x.id < list_deliveries.before_id order by x.id desc limit most) d
   join submissions s on s.id = d.id

@@ -63,8 +63,8 @@ begin
 end
 $$;
 
--- Deletes old pieces, and watches that have ended.
-create or replace function runledger.forget_output() returns void
+-- Deletes old pieces, up to 10,000, and watches that have ended. Returns how many pieces it deleted.
+create or replace function runledger.forget_output() returns integer
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
@@ -78,5 +78,6 @@ begin
   -- Those that are being renewed stay: follow_output() locks several, in another order.
   delete from output_watches w where w.submission_id in (
     select o.submission_id from output_watches o where o.until < clock() for update skip locked);
+  return coalesce(cardinality(pieces), 0);
 end
 $$;

@@ -19,7 +19,7 @@ begin
   if operator_name !~ '^[a-z0-9][a-z0-9._-]{0,62}$' then
     raise exception 'an operator needs a name of a-z, 0-9, ., _ and -' using errcode = 'RL400';
   end if;
-  lock table operators in share row exclusive mode;
+  perform lock_access();
   if exists (select from operators o where o.name = operator_name and o.revoked_at is null) then
     raise exception 'operator % has a key; revoke it first', operator_name using errcode = 'RL400';
   end if;

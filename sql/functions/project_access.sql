@@ -1,3 +1,9 @@
+-- Makes commands that make an account, a tier or an operator follow one another. Each stores rows in all of these tables at its
+-- end, so each locks all of them, before anything else and in one order.
+create or replace function runledger.lock_access() returns void
+language sql set search_path = runledger, pg_temp
+as $$ lock table accounts, tiers, operators in share row exclusive mode $$;
+
 -- Stores the rows of one account's, tier's, key's or operator's stream as the log gives them. Called in the transaction that appended.
 -- Rows are updated in place: a transaction that waits for the lock of a row must find that row again.
 create or replace function runledger.project_access(changed uuid) returns void

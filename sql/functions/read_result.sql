@@ -91,7 +91,8 @@ as $$
     (select p.bytes from payloads p where p.stream = judged_parts.id and p.kind = 'transcript')]
 $$;
 
--- The payloads of a record, divided, for one that is too large to come with its row. Each is read once.
+-- The payloads of a record, divided, for one that is too large to come with its row. Each is read once. What was sent is none of
+-- them: that is read in the console alone, and the log records who did (operators.sql).
 create or replace function runledger.record_slices(id uuid, kinds text[]) returns table (kind text, bytes bytea)
 language plpgsql stable security definer set search_path = runledger, pg_temp
 as $$
@@ -100,7 +101,8 @@ declare
   part record;
   whole bytea;
 begin
-  for part in select p.kind, p.bytes from payloads p where p.stream = record_slices.id and p.kind = any (kinds) loop
+  for part in select p.kind, p.bytes from payloads p where p.stream = record_slices.id and p.kind = any (kinds)
+    and p.kind in ('stdout', 'stderr', 'tests', 'files', 'transcript') loop
     kind := part.kind;
     -- Without this, each slice would decompress all that is before it.
     whole := part.bytes || ''::bytea;

@@ -3,7 +3,8 @@
 create or replace view runledger.audit_test_messages as
 select p.stream as submission_id, t.n::integer as n, t.test ->> 0 as test, t.test ->> 1 as test_group, t.test ->> 2 as message
 from runledger.payloads p
-cross join lateral json_array_elements(replace(convert_from(p.bytes, 'UTF8'), '\u0000', '\ufffd')::json) with ordinality t(test, n)
+cross join lateral (select runledger.as_json(p.bytes)) m(messages)
+cross join lateral json_array_elements(case json_typeof(m.messages) when 'array' then m.messages else '[]' end) with ordinality t(test, n)
 where p.kind = 'tests';
 
 comment on view runledger.audit_test_messages is 'The name of every test and what its checker said, until retention purges them. Ask for single submissions: all tests of a submission are read for each row.';

@@ -1,7 +1,7 @@
 create or replace view runledger.audit_test_sets as
-select c.stream as test_set_id, a.id as account_id, a.name as account, (c.facts ->> 'tests')::bigint as tests,
-  (c.facts ->> 'groups')::bigint as groups, (c.facts #>> '{files,count}')::bigint as files,
-  (c.facts #>> '{files,size_bytes}')::bigint as size_bytes, c.at as created_at,
+select c.stream as test_set_id, a.id as account_id, a.name as account, runledger.as_whole(c.facts -> 'tests') as tests,
+  runledger.as_whole(c.facts -> 'groups') as groups, runledger.as_whole(c.facts #> '{files,count}') as files,
+  runledger.as_whole(c.facts #> '{files,size_bytes}') as size_bytes, c.at as created_at,
   runledger.actor_of(c.type, c.facts) as created_by, c.facts ->> 'request_id' as request_id,
   d.at as deleted_at, case when d.stream is not null then runledger.actor_of(d.type, d.facts) end as deleted_by
 from runledger.log c

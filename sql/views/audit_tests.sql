@@ -1,8 +1,8 @@
 create or replace view runledger.audit_tests as
-select s.id as submission_id, s.account_id, t.n::integer as n, t.test ->> 'verdict' as verdict, (t.test ->> 'exit_code')::integer as exit_code,
-  t.test ->> 'signal' as signal, t.test ->> 'limit_exceeded' as limit_exceeded, (t.test ->> 'cpu_time_us')::bigint as cpu_time_us,
-  (t.test ->> 'wall_time_us')::bigint as wall_time_us, (t.test ->> 'memory_peak_bytes')::bigint as memory_peak_bytes,
-  (t.test ->> 'score')::double precision as score
+select s.id as submission_id, s.account_id, t.n::integer as n, t.test ->> 'verdict' as verdict, runledger.as_whole(t.test -> 'exit_code', 2147483647)::integer as exit_code,
+  t.test ->> 'signal' as signal, t.test ->> 'limit_exceeded' as limit_exceeded, runledger.as_whole(t.test -> 'cpu_time_us') as cpu_time_us,
+  runledger.as_whole(t.test -> 'wall_time_us') as wall_time_us, runledger.as_whole(t.test -> 'memory_peak_bytes') as memory_peak_bytes,
+  runledger.as_number(t.test -> 'score') as score
 from runledger.submissions s
 cross join lateral jsonb_array_elements(case jsonb_typeof(s.tests) when 'array' then s.tests else '[]' end) with ordinality t(test, n)
 where s.tests is not null;

@@ -50,12 +50,14 @@ export function choresOf(options: {
     {
       name: 'idempotency',
       every_ms: 10 * MINUTE,
-      run: forgetIdempotency,
+      run: (db, stopping) =>
+        removeAll(stopping, () => db`select runledger.forget_idempotency(${AT_ONCE}) as gone`),
     },
     {
       name: 'output',
       every_ms: 5 * SECOND,
-      run: (db) => db`select runledger.forget_output()`,
+      run: (db, stopping) =>
+        removeAll(stopping, () => db`select runledger.forget_output() as gone`),
     },
     {
       name: 'arrived',
@@ -96,17 +98,13 @@ async function expirePending(db: Db, stopping: AbortSignal, max_age_s: number): 
   }
 }
 
-/** So many are removed in one statement. */
-const KEYS_AT_ONCE = 10_000;
+/** So many rows are removed in one statement. */
+const AT_ONCE = 10_000;
 
-/** All that are due: where many are submitted, one statement in ten minutes would not keep up. */
-async function forgetIdempotency(db: Db, stopping: AbortSignal): Promise<void> {
-  let gone = KEYS_AT_ONCE;
-  while (gone === KEYS_AT_ONCE && !stopping.aborted) {
-    const [row] = await db<{ gone: number }[]>`
-      select runledger.forget_idempotency(${KEYS_AT_ONCE}) as gone`;
-    gone = row!.gone;
-  }
+/** All that are due: one statement in each round would not keep up where many are submitted, or much output is shown. */
+async function removeAll(stopping: AbortSignal, remove: () => Promise<{ gone: number }[]>) {
+  let gone = AT_ONCE;
+  while (gone === AT_ONCE && !stopping.aborted) [{ gone }] = (await remove()) as [{ gone: number }];
 }
 
 export async function startMaintenance(

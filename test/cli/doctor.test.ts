@@ -168,7 +168,7 @@ t.test('it says what the database has left, and whether submissions are run', as
   t.match(find(left, 'queue'), { found: /^1 of 10000 submissions wait, the oldest for \d+ s; / });
 
   const far = randomUUID();
-  await w.db`select runledger.register_consumer(${far}, 'worker', 'far', 3, '{"cpp": "12"}', '{}', 7)`;
+  await w.db`select runledger.register_consumer(${far}, 'worker', 'far', 3, '{"cpp": "12"}', '{}', 1::bigint << 40)`;
   // It is alive for as long as doctor needs to look.
   const beating = setInterval(() => void w.db`select runledger.heartbeat(${far})`.execute(), 500);
   t.teardown(() => clearInterval(beating));

@@ -68,7 +68,7 @@ export const queueMutants: readonly Mutant[] = [
   ]),
   ...inFile('src/queue/maintain.ts', 'test/queue/maintain.test.ts', [
     'all keys that are due are forgotten',
-    'while (gone === KEYS_AT_ONCE &&',
+    'while (gone === AT_ONCE &&',
     'while (gone < 0 &&',
   ]),
   ...inFile('src/queue/maintain.ts', 'test/queue/maintain.test.ts', [

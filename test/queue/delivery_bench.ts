@@ -68,7 +68,7 @@ export async function openBench(
     toolchains: {},
     isolation: {},
   };
-  await registerConsumer(db, { ...consumer, lock_key: '1' });
+  await registerConsumer(db, { ...consumer, lock_key: String(2 ** 40) });
   const submissions = createSubmissions(db, { queue_capacity: 10_000 });
   const executions = createExecutions(db, db, consumer_id);
   const env = {

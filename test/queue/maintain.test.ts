@@ -23,6 +23,19 @@ t.test('all idempotency keys that are due are removed in one round', async (t) =
   t.same(row, { left: 5 });
 });
 
+t.test('all output that is old is forgotten in one round', async (t) => {
+  const w = await world(t);
+  await w.db`
+    insert into runledger.output_pieces (submission_id, attempt, is_stderr, begins_at, bytes, shown_at)
+    select gen_random_uuid(), 1, false, 0, '\\x61', now() - make_interval(secs => case when n > 5 then 60 else 0 end)
+    from generate_series(25005, 1, -1) n`;
+  const chores = choresOf({ pending_max_age_ms: 1_000, seal: null });
+  const { run } = chores.find(({ name }) => name === 'output')!;
+  await run(w.web, new AbortController().signal);
+  const [row] = await w.db`select count(*)::integer as left from runledger.output_pieces`;
+  t.same(row, { left: 5 });
+});
+
 t.test('all submissions that are too old are ended in one round, and no other', async (t) => {
   const w = await world(t);
   await setTier(w.db, { name: 'unlimited', per_minute: 0, concurrent: 0 });

@@ -1,5 +1,7 @@
 /** The auditor runs the queries of AUDIT.md as they are printed there. */
+import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { byteaArray } from '../../src/db.ts';
 import { eventTypes } from '../../src/domain/events.ts';
 import { replayDelivery } from '../../src/store/deliveries.ts';
 import { setTier } from '../../src/store/keys.ts';
@@ -7,7 +9,7 @@ import { createOperator, revokeOperator } from '../../src/store/operators.ts';
 import { forgetAccount, forgetSubmission } from '../../src/store/retention.ts';
 import { filledIn, PAGE, questions } from '../audit/questions.ts';
 import { seal } from '../store/seal_now.ts';
-import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
+import { idOf, newId, outcome, start, submission, webhook, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { matchLists } from '../support/match_lists.ts';
 
@@ -313,4 +315,130 @@ t.test('an operator is the actor of the types alone that say so', async (t) => {
     if (type === 'execution.lost') continue;
     t.equal((await actorOf(type, { scheduled: true })) === 'service', scheduled, type);
   }
+});
+
+t.test('no fact that a login of web or of a worker puts into the log ends a view', async (t) => {
+  const w = await world(t, { strange_events: 'a login that is not ours puts them there' });
+  await w.tier('free', 0, 0);
+  const { digest, id: key_id } = await w.key({ tier: 'free' });
+  const { submit } = w.submissions();
+  const { id: consumer, executions } = await w.consumer();
+  const run = async (change = {}) => {
+    const id = idOf(await submit({ secret_digest: digest, submission: submission(change) }));
+    await start(executions, id);
+    return id;
+  };
+  const tests = [
+    { exit_code: 'x', cpu_time_us: 1e300, wall_time_us: 1.5, memory_peak_bytes: {}, score: 'x' },
+    { exit_code: 2 ** 40, cpu_time_us: -1, score: '1e400' },
+    { exit_code: 7, cpu_time_us: 5, score: 0.5 },
+    7,
+  ];
+  const facts = { verdict: 'AC', exit_code: 0, consumer: 'x', tests };
+  const judged = await run();
+  const [ended] = await w.worker`
+    select * from runledger.complete_many(${consumer}, ${`{${judged}}`}::text::uuid[], '{1}',
+      ${JSON.stringify([{ status: 'completed', facts }]).replace('"1e400"', '1e400')}::text::jsonb,
+      '{1,1}', '{tests,stdout}', ${byteaArray([Buffer.from('no JSON \xff', 'latin1'), Buffer.from('a')])}::text::bytea[])`;
+  t.ok(ended);
+  const cancelled = await run();
+  const [account] = await w.db`select account_id from runledger.keys where id = ${key_id}`;
+  const request = JSON.stringify({ attempt: 'x', consumer: 'y', key_id: 'z' });
+  await w.web`
+    select runledger.cancel_submission(${account!['account_id']}, ${key_id}, ${cancelled}, ${request}::text::jsonb)`;
+  const delivered = await run({ webhook: webhook() });
+  await executions.complete({ submission_id: delivered, attempt: 1, outcome: outcome() });
+  const attempt = JSON.stringify({ consumer: 'x', status: 'y', outcome: 'z' });
+  await w.web`
+    select runledger.append_delivery_attempt(${delivered}, 0, ${attempt}::text::jsonb, '{"end": "delivered"}'::text::jsonb)`;
+  const strange = JSON.stringify({
+    tests: 'x',
+    groups: 1.5,
+    files: { count: [], size_bytes: null },
+  });
+  await w.web`
+    select runledger.create_test_set(${account!['account_id']}, ${key_id}, ${Buffer.from('{}')}, ${strange}::text::jsonb,
+      '{}', '{}', '{}')`;
+
+  const auditor = w.connect(w.database.urls.auditor, 1);
+  const views = await w.db<{ name: string }[]>`
+    select viewname as name from pg_views where schemaname = 'runledger' and viewname like 'audit\\_%'`;
+  t.ok(views.length > 20);
+  for (const { name } of views) await auditor.unsafe(`select * from runledger.${name}`);
+  await w.db`select * from runledger.list_deliveries(null, 10)`;
+  t.match(
+    [
+      ...(await auditor`select * from runledger.audit_tests where submission_id = ${judged} order by n`),
+    ],
+    [
+      {
+        exit_code: null,
+        cpu_time_us: null,
+        wall_time_us: null,
+        memory_peak_bytes: null,
+        score: null,
+      },
+      { exit_code: null, cpu_time_us: '-1', score: null },
+      { exit_code: 7, cpu_time_us: '5', score: 0.5 },
+      { exit_code: null },
+    ],
+  );
+  const times = await auditor`
+    select type, attempt, consumer_id, actor from runledger.audit_timeline
+    where submission_id in ${auditor([judged, cancelled])} and type in ('submission.completed', 'submission.cancelled') order by 1`;
+  t.match(
+    [...times],
+    [
+      { type: 'submission.cancelled', attempt: 1, consumer_id: null, actor: `key ${key_id}` },
+      {
+        type: 'submission.completed',
+        attempt: 1,
+        consumer_id: null,
+        actor: `consumer ${consumer}`,
+      },
+    ],
+  );
+});
+
+t.test('judging says nothing of whose a submission is, or whether it has a webhook', async (t) => {
+  const w = await world(t);
+  const [key, other] = [await w.key(), await w.key()];
+  const id = newId();
+  const judging = {
+    ...{ tests: 1, stop: 'never', key_id: other.id, account_id: randomUUID(), webhook: true },
+    ...{ language: 'cpp', limits: 7, bytes: {}, idempotency_key: randomUUID() },
+  };
+  const row = {
+    ...{ digest: Buffer.from(key.digest).toString('hex'), id, language: 'python' },
+    ...{ args: [], compare: 'lenient', limits: {}, judging },
+  };
+  const [accepted] = await w.web`
+    select outcome from runledger.submit_many(${JSON.stringify([row])}::text::jsonb, '{x}', '{""}', '{NULL}', 10, true, '{x}')`;
+  t.equal(accepted!['outcome'], 'accepted');
+  const [stored] = await w.db`
+    select key_id, language, has_webhook from runledger.submissions where id = ${id}`;
+  t.same(stored, { key_id: key.id, language: 'python', has_webhook: false });
+  const [event] = await w.db`select facts from runledger.events where stream = ${id}`;
+  t.match(event, {
+    facts: { tests: 1, stop: 'never', key_id: key.id, idempotency_key: undefined },
+  });
+});
+
+t.test('what was sent is read in the console alone', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const { submit } = w.submissions();
+  const { executions } = await w.consumer();
+  const sent = submission({ stdin: Buffer.from('in'), webhook: webhook() });
+  const id = idOf(await submit({ secret_digest: digest, submission: sent }));
+  await start(executions, id);
+  const stdout = Buffer.from('out');
+  await executions.complete({ submission_id: id, attempt: 1, outcome: outcome({ stdout }) });
+  const kinds = await w.db<{ kind: string }[]>`
+    select kind from runledger.payloads where stream = ${id} order by 1`;
+  const all = kinds.map(({ kind }) => kind);
+  t.same(all, ['code', 'stdin', 'stdout', 'webhook_url']);
+  const slices = await w.web`
+    select kind from runledger.record_slices(${id}, ${`{${all}}`}::text::text[])`;
+  t.same([...slices], [{ kind: 'stdout' }]);
 });

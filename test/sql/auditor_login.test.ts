@@ -166,7 +166,9 @@ async function ledger(t: { teardown(work: () => unknown): void }) {
   };
   const end = async (...limits: string[]) => {
     const given = limits.map((limit) => `interval '${limit}'`).join(', ');
-    const [row] = await w.web.unsafe(`select runledger.end_long_audits(${given}) as ended`);
+    const [row] = given
+      ? await w.db.unsafe(`select runledger.end_audits(${given}) as ended`)
+      : await w.web`select runledger.end_long_audits() as ended`;
     return row!['ended'];
   };
   return { w, submitOne, sealed, end };
@@ -263,7 +265,7 @@ t.test('NOTIFY cannot be forbidden, and nothing believes it', async (t) => {
   // The web process gives up a worker that is silent for long, as this test may be.
   const consumer = randomUUID();
   const { worker: url } = w.database.urls;
-  const workerData = { url, consumer, languages: ['python'], lock_key: 4711 };
+  const workerData = { url, consumer, languages: ['python'], lock_key: 2 ** 40 };
   const heart = new Worker(new URL('../http/support/heart.ts', import.meta.url), {
     workerData,
     execArgv: [],

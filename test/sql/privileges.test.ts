@@ -71,6 +71,10 @@ t.test('each role can call its own functions and no others', async (t) => {
     ).map((row) => String(row['name']));
   t.same(await callable(auditor), [
     'actor_of',
+    'as_json',
+    'as_number',
+    'as_uuid',
+    'as_whole',
     'audit_state_at',
     'current_schema_of',
     'unsealed_events',
@@ -116,6 +120,7 @@ t.test('each role can call its own functions and no others', async (t) => {
   }
   const owners = [
     'append_events',
+    'end_audits',
     'create_key',
     'rotate_key',
     'revoke_key',

@@ -29,7 +29,7 @@ t.test('kill -9 of PostgreSQL in the middle of appends', async (t) => {
   for (let round = 0; round < 3; round++) {
     const { submit } = createSubmissions(db, { queue_capacity: 1_000_000 });
     const consumer = crypto.randomUUID();
-    await db`select runledger.register_consumer(${consumer}, 'worker', 'host', 2, '{"python": "none"}', '{}', ${1000 + round})`;
+    await db`select runledger.register_consumer(${consumer}, 'worker', 'host', 2, '{"python": "none"}', '{}', ${2 ** 40 + round})`;
     const executions = createExecutions(db, db, consumer);
     let stop = false;
     const enough = Promise.withResolvers<void>();

@@ -211,12 +211,19 @@ t.test('a consumer has no more slots than its process can have', async (t) => {
     ['worker', w.worker, MOST_SLOTS],
     ['web', w.web, DELIVERIES_AT_ONCE],
   ] as const) {
-    const register = (slots: number) =>
+    const register = (slots: number, lock_key = String(2 ** 40)) =>
       registerConsumer(db, {
         ...{ id: randomUUID(), kind, host: 'test', slots, toolchains: {}, isolation: {} },
-        lock_key: '1',
+        lock_key,
       });
     await register(most);
+    // Those of the service: sweeps, expiry, migrations, the tree, partitions.
+    for (const own of [0x524c5357, 0x524c4558, 0x524c4447, 0x524c5452, -1, -(2 ** 31), 2 ** 32 - 1])
+      await t.rejects(register(0, String(own)), {
+        code: '22023',
+        message: /^a consumer has a lock of more than 32 bits/,
+      });
+    await register(0, String(2 ** 32));
     await t.rejects(register(most + 1), {
       code: '22023',
       message: `a ${kind} has 0 to ${most} slots, and not ${most + 1}`,

@@ -2,6 +2,7 @@
  * No deadlocks: everything that takes locks runs at once, over few keys, in batches that name them in any order. PostgreSQL
  * counts the deadlocks that it had to end.
  */
+import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { byteaArray, type Db } from '../../src/db.ts';
 import { advanceEpoch, workerHeartbeat } from '../../src/store/consumers.ts';
@@ -176,6 +177,9 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
     },
     forget_arrived: (db) => db`select runledger.forget_arrived()`,
     limits: () => w.tier('few', COUNTED, 1 + random.below(6)),
+    new_account: () => w.key({ tier: 'few' }),
+    new_operator: (db) =>
+      db`select runledger.create_operator(${`o${random.below(2 ** 40)}`}, ${randomBytes(32)}, 'me')`,
     recount: (db) => db`select runledger.recount()`,
     retire: async (db) => {
       // Another language: nothing is handed over to it.

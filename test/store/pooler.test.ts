@@ -114,7 +114,7 @@ t.test(
     // The test may be starved for longer than a consumer may be silent.
     const workerData = {
       ...{ url: { ...at(urls.worker), pooled: true }, consumer },
-      ...{ languages: ['python'], lock_key: 4711 },
+      ...{ languages: ['python'], lock_key: 2 ** 40 },
     };
     const heart = new Worker(new URL('../http/support/heart.ts', import.meta.url), {
       workerData,

@@ -75,7 +75,7 @@ export async function world(t: Test, options: DatabaseOptions = {}): Promise<Wor
     async consumer({ slots = 2, language = 'python' } = {}) {
       const id = randomUUID();
       await worker`
-        select runledger.register_consumer(${id}, 'worker', 'host', ${slots}, ${JSON.stringify({ [language]: 'none' })}::text::jsonb, '{}', ${Math.floor(Math.random() * 2 ** 40)})`;
+        select runledger.register_consumer(${id}, 'worker', 'host', ${slots}, ${JSON.stringify({ [language]: 'none' })}::text::jsonb, '{}', ${2 ** 40 + Math.floor(Math.random() * 2 ** 40)})`;
       return { id, executions: createExecutions(worker, worker, id) };
     },
   };

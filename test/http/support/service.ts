@@ -91,7 +91,7 @@ export type TestWorker = {
 /** Like every worker it is alive through a lock and a heartbeat on one connection. */
 async function testWorker(t: Test, db: Db, url: string, languages: string[]): Promise<TestWorker> {
   const consumer = randomUUID();
-  const lock_key = randomBytes(6).readUIntBE(0, 6);
+  const lock_key = 2 ** 48 + randomBytes(6).readUIntBE(0, 6);
   const heart = new Worker(new URL('heart.ts', import.meta.url), {
     workerData: { url, consumer, languages, lock_key },
     execArgv: [],
