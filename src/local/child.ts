@@ -4,13 +4,13 @@
  * What must stay true:
  * - It gets the environment that `options.env` names, and nothing else of ours.
  * - It ends when this process ends: its IPC channel closes, and it stops (stop_request.ts).
- * - It is not restarted if it exits with CANNOT_RUN.
+ * - It is not restarted if it exits with CANNOT_RUN and was never ready. One that was may be in want of something for a while.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** The exit status that means: a restart would not help. */
+/** The exit status that means: it cannot run here as things are. */
 export const CANNOT_RUN = 3;
 /** The backoff between restarts doubles from the first to the longest. */
 const FIRST_PAUSE_MS = 500;
@@ -54,15 +54,19 @@ export function keepRunning(options: Options): Child {
 
   const loop = async () => {
     let pause_ms = FIRST_PAUSE_MS;
+    let was_ready = false;
     while (!stopping) {
       const born = performance.now();
       current = launch(options);
-      current.on('message', (ready: Ready) => firstDone({ kind: 'ready', address: ready.address }));
+      current.on('message', (ready: Ready) => {
+        was_ready = true;
+        firstDone({ kind: 'ready', address: ready.address });
+      });
       const end = await ended(current);
       if (stopping || !('signal' in end)) firstDone({ kind: 'ended' });
       if (stopping) return;
       if (performance.now() - born > HEALTHY_AFTER_MS) pause_ms = FIRST_PAUSE_MS;
-      const cannot_run = 'code' in end && end.code === CANNOT_RUN;
+      const cannot_run = 'code' in end && end.code === CANNOT_RUN && !was_ready;
       options.onEnd(end, cannot_run ? null : pause_ms);
       if (cannot_run) return;
       await wait(pause_ms, null, { signal: sleep.signal }).catch(() => {});

@@ -40,12 +40,23 @@ export async function localSecrets(state_dir: string): Promise<LocalSecrets> {
 export const readLocalSecrets = (state_dir: string): Promise<LocalSecrets | null> =>
   read(pathIn(state_dir));
 
+/** It stands in a statement, and in an address. */
+const PASSWORD = /^[0-9a-f]{16,128}$/;
+
 const pathIn = (state_dir: string) => join(state_dir, 'secrets.json');
 
 async function read(path: string): Promise<LocalSecrets | null> {
   try {
-    return JSON.parse(await readFile(path, 'utf8'));
+    const secrets: LocalSecrets = JSON.parse(await readFile(path, 'utf8'));
+    for (const [role, password] of Object.entries(secrets.role_passwords))
+      if (!PASSWORD.test(password))
+        throw new Fault(
+          `${path}: role_passwords.${role} is not 16 to 128 hexadecimal digits`,
+          'make one with `openssl rand -hex 32`',
+        );
+    return secrets;
   } catch (error) {
+    if (error instanceof Fault) throw error;
     const { code = '', message } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return null;
     // The file may be well: it must not be replaced for want of rights, or while its disk is away.

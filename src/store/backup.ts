@@ -30,8 +30,8 @@ import {
 } from './backup_file.ts';
 import { VERIFY_LOCK } from './beside_verify.ts';
 import { copyOut } from './entries.ts';
-import { migrate, migrateTo, RESTORING } from './migrate.ts';
-import { DEFINITIONS } from './schema_version.ts';
+import { migrate, migrateTo } from './migrate.ts';
+import { DEFINITIONS, RESTORING } from './schema_version.ts';
 import { digestOf, sqlFiles } from './sql_files.ts';
 import { sessionSettings } from './verify_session.ts';
 

@@ -20,6 +20,8 @@ import {
   definitionFiles,
   definitionsDigest,
   migrationDigests,
+  RESTORE_AGAIN,
+  RESTORING,
   ROLES_NAMED,
   strangeOf,
 } from './schema_version.ts';
@@ -85,13 +87,10 @@ async function refuseOtherVersion(db: postgres.Sql): Promise<void> {
 const storedMigrations = (db: postgres.Sql) => db<{ name: string; sha256: string }[]>`
   select name, sha256 from runledger.migrations where name <> ${DEFINITIONS}`;
 
-/** The comment on the schema until a restore has ended. A log that began there would be a second one under its name and key. */
-export const RESTORING = 'a restore into this database has not ended';
-
 async function refuseUnfinishedRestore(db: postgres.Sql): Promise<void> {
   const [row] = await db<{ said: string | null }[]>`
     select pg_catalog.obj_description(pg_catalog.to_regnamespace('runledger')::oid, 'pg_namespace') as said`;
-  if (row!.said === RESTORING) throw new Fault(RESTORING, 'run `./runledger restore FILE` again');
+  if (row!.said === RESTORING) throw new Fault(RESTORING, RESTORE_AGAIN);
 }
 
 /** The rows that every log begins with, and the partitions of this month. */

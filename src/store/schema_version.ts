@@ -27,6 +27,10 @@ export class OtherSchema extends Fault {
   }
 }
 
+/** The comment on the schema until a restore has ended. A log that began there would be a second one under its name and key. */
+export const RESTORING = 'a restore into this database has not ended';
+export const RESTORE_AGAIN = 'run `./runledger restore FILE` again';
+
 type Stored = { name: string; sha256: string };
 
 /** What a process compares with the database. It keeps what it began with, whatever becomes of the files. */
@@ -56,6 +60,8 @@ export async function schemaOf(db: Db): Promise<'ours' | 'none' | OtherSchema> {
       'this login may not read which migrations the database has',
       "run `./runledger migrate` of this version, or use the owner's login",
     );
+  // Its tables may be ours already, and empty: keys would be refused, and what began there would end the restore.
+  if (stored === 'restoring') return new OtherSchema('older', RESTORING, RESTORE_AGAIN);
   const migrations = stored.filter(({ name }) => name !== DEFINITIONS);
   if (migrations.length === 0) return 'none';
   const strange = strangeOf(migrations, our.migrations);
@@ -101,10 +107,12 @@ export async function migrationDigests(): Promise<ReadonlyMap<string, string>> {
 }
 
 /** None where there are no tables. An older version gave web and workers no right to read them. */
-async function storedIn(db: Db): Promise<Stored[] | 'unreadable'> {
+async function storedIn(db: Db): Promise<Stored[] | 'unreadable' | 'restoring'> {
   try {
-    const [row] = await db<{ there: boolean }[]>`
-      select to_regclass('runledger.migrations') is not null as there`;
+    const [row] = await db<{ there: boolean; said: string | null }[]>`
+      select to_regclass('runledger.migrations') is not null as there,
+        obj_description(to_regnamespace('runledger')::oid, 'pg_namespace') as said`;
+    if (row!.said === RESTORING) return 'restoring';
     if (!row!.there) return [];
     return await db<Stored[]>`select name, sha256 from runledger.migrations`;
   } catch (error) {

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
 import { folderFor, ROOT, UNISOLATED } from '../deploy/environments.ts';
-import { submission, world } from '../store/world.ts';
+import { start, submission, world } from '../store/world.ts';
 import { emptyDatabase, freshDatabase } from '../support/database.ts';
 import { type Ran, runProgram } from './command_line.ts';
 
@@ -166,6 +166,17 @@ t.test('it says what the database has left, and whether submissions are run', as
     remedy: /runledger worker/,
   });
   t.match(find(left, 'queue'), { found: /^1 of 10000 submissions wait, the oldest for \d+ s; / });
+  // What was lost takes no place in the queue, and waits all the same.
+  const { id: gone, executions } = await w.consumer();
+  const [waiting] = await w.db<{ id: string }[]>`select id from runledger.submissions`;
+  await start(executions, waiting!.id);
+  await w.db`select runledger.retire_consumer(${gone}, 'worker_died', '{}')`;
+  const lost = await look();
+  t.match(find(lost, 'workers'), {
+    state: 'fail',
+    found: 'none is alive, and what was lost waits to be run again',
+  });
+  t.match(find(lost, 'queue'), { found: /^0 of 10000 submissions wait, the oldest for \d+ s; / });
 
   const far = randomUUID();
   await w.db`select runledger.register_consumer(${far}, 'worker', 'far', 3, '{"cpp": "12"}', '{}', 1::bigint << 40)`;

@@ -39,6 +39,8 @@ t.test('a start that was killed is not its outcome, and the next one is', async 
   await child.stop(0);
 });
 
-t.test('a process that cannot run here is not started again', async (t) => {
+t.test('a process that cannot run here is not started again, unless it has run', async (t) => {
   t.same((await endOf(['sh', '-c', `exit ${CANNOT_RUN}`]))[1], null);
+  const script = `process.send({ address: null }, () => process.exit(${CANNOT_RUN}))`;
+  t.ok((await endOf([process.execPath, '-e', script]))[1]);
 });

@@ -16,6 +16,24 @@ t.test('only secrets that are damaged are to be restored from a copy', async (t)
   t.match(line, /secrets\.json is damaged: .*: restore it from a copy$/);
 });
 
+t.test('a password of a login is one that stands in an address and in a statement', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'secrets.json');
+  const secrets = await localSecrets(folder);
+  for (const web of ["it's", '100%', '', 'ABCDEF0123456789', 'abc']) {
+    const role_passwords = { ...secrets.role_passwords, web };
+    writeFileSync(path, JSON.stringify({ ...secrets, role_passwords }));
+    const line = await localSecrets(folder).catch(faultLine);
+    t.match(
+      line,
+      /role_passwords\.web is not 16 to 128 hexadecimal digits: make one with `openssl/,
+    );
+  }
+  const role_passwords = { ...secrets.role_passwords, web: 'ab'.repeat(32) };
+  writeFileSync(path, JSON.stringify({ ...secrets, role_passwords }));
+  t.match(await localSecrets(folder), { role_passwords });
+});
+
 t.test('what a start that was killed has left does not stop the next one', async (t) => {
   const folder = t.testdir();
   const left = `secrets.json.${process.pid}`;

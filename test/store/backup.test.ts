@@ -9,6 +9,7 @@ import { connect } from '../../src/db.ts';
 import { backUp, restore } from '../../src/store/backup.ts';
 import { backUpInto } from '../../src/store/backup_folder.ts';
 import { migrate } from '../../src/store/migrate.ts';
+import { schemaOf } from '../../src/store/schema_version.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer, emptyDatabase } from '../support/database.ts';
 import { seal } from './seal_now.ts';
@@ -208,6 +209,16 @@ t.test('a file that is damaged or of another version restores nothing', async (t
     { message: /^a restore into this database has not ended$/ },
     'no other log begins in its place',
   );
+  // Its tables may all be there. Web would refuse each key with a 401.
+  for (const role of ['owner', 'web', 'worker'] as const) {
+    const login = connect(urls[role], { name: 'test', max: 1 });
+    t.match(await schemaOf(login), {
+      kind: 'older',
+      message: 'a restore into this database has not ended',
+      remedy: 'run `./runledger restore FILE` again',
+    });
+    await login.end();
+  }
 
   await restore(urls.owner, path);
   await migrate(urls.owner);
