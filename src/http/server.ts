@@ -275,13 +275,14 @@ async function composeWeb(
     (error) => log.error({ err: error }, 'following submissions failed'),
     guard,
   );
-  const event_streams = createEventStreams(feed, {
+  const of_streams = {
     // It has patience: a slow database is not asked a second time before it has answered.
     knows: results.knows,
-    onFault(error) {
+    onFault(error: unknown) {
       if (!isAway(error)) log.error({ err: error }, 'checking the keys of event streams failed');
     },
-  });
+  };
+  const event_streams = createEventStreams(feed, of_streams, config.connections_max);
   const onAccessChange = () => {
     forgetKeys();
     log.info('keys or limits were changed');

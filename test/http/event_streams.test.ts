@@ -98,7 +98,13 @@ async function streamsInTest(
   const { knows } = createResults(service.db);
   const onFault = (error: unknown) => t.fail(String(error));
   const feed = createEventFeed(service.db, onFault);
-  const streams = createEventStreams(feed, { knows, onFault, ...questions }, checks, unread_end_ms);
+  const streams = createEventStreams(
+    feed,
+    { knows, onFault, ...questions },
+    20_000,
+    checks,
+    unread_end_ms,
+  );
   const answers: ServerResponse[] = [];
   const server = createServer(async (req, res) => {
     answers.push(res);
@@ -337,10 +343,8 @@ t.test(
       },
       close() {},
     };
-    const streams = createEventStreams(feed, {
-      knows: () => Promise.resolve(true),
-      onFault: () => {},
-    });
+    const questions = { knows: () => Promise.resolve(true), onFault: () => {} };
+    const streams = createEventStreams(feed, questions, 20_000);
     t.teardown(() => streams.close());
     const update = { account_id: '', version: 1, ended: false, events: [], progress: null };
     const clients = Array.from({ length: 100 }, () => {
@@ -439,6 +443,31 @@ t.test('only the account of the submission may follow it', async (t) => {
   const head = await call(service.webs[0]!.origin, { method: 'HEAD', path: pathOf(id), key });
   t.match(head, { status: 200, text: '' });
   await service.worker.finish(id);
+});
+
+t.test('streams take a part of the connections, and those of a key a smaller one', (t) => {
+  const questions = { knows: () => Promise.resolve(true), onFault: () => {} };
+  const feed = { follow: () => () => {}, close: () => {} };
+  const streams = createEventStreams(feed, questions, 20);
+  t.teardown(() => streams.close());
+  const update = { account_id: '', version: 1, ended: false, events: [], progress: null };
+  const open = (key_id: string) => {
+    const res = new ServerResponse(new IncomingMessage(new Socket()));
+    return streams.open(res, { key_id, digest: Buffer.alloc(0), id: '', update, after: 0 });
+  };
+  const stops = ['a', 'a', 'a'].map((key) => {
+    t.equal(streams.fullOf(key), null);
+    return open(key);
+  });
+  t.same(streams.fullOf('a'), { who: 'key', most: 3 });
+  for (const key of ['b', 'b', 'b', 'c', 'c', 'c', 'd']) {
+    t.equal(streams.fullOf(key), null);
+    open(key);
+  }
+  t.same(streams.fullOf('d'), { who: 'process', most: 10 });
+  stops[0]!();
+  t.equal(streams.fullOf('d'), null);
+  t.end();
 });
 
 t.test('a key has a bounded number of streams, and a closed one makes place', async (t) => {

@@ -1,13 +1,13 @@
 /** The open event streams of this process: their number for each key, their comments, and their end. */
 import type { ServerResponse } from 'node:http';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
 import { hex } from '../../db.ts';
 import type { EventFeed, Follower, Update } from '../../store/event_feed.ts';
 import type { NumberedPiece } from '../../store/live_output.ts';
 
 export type EventStreams = {
-  /** False: this key has as many as it may have. */
-  mayOpen(key_id: string): boolean;
+  /** Null: yes. Else who has as many as there may be, and how many that is. */
+  fullOf(key_id: string): { who: 'key' | 'process'; most: number } | null;
   /**
    * Writes the events of `update` behind `after`, and what happens then, until the submission or the connection ends.
    * Returns what stops it.
@@ -27,6 +27,14 @@ export type EventStreams = {
 };
 
 export const STREAMS_PER_KEY = 1_000;
+/**
+ * Of the connections that the process takes. A stream costs its rate once and stays, so without these parts some keys could have
+ * all of the connections.
+ */
+const PART_OF_KEY = 1 / 8;
+const PART_OF_ALL = 1 / 2;
+/** Comments are written to so many streams in a turn of the event loop. */
+const COMMENTS_AT_ONCE = 100;
 const COMMENT_MS = 15_000;
 /** How often the keys of all streams are checked, and the pause after a question that the database did not answer. */
 export const KEY_CHECKS = { every_ms: 60_000, retry_ms: 1_000 };
@@ -63,6 +71,7 @@ export type KeyQuestions = {
 export function createEventStreams(
   feed: Pick<EventFeed, 'follow' | 'close'>,
   { knows, onFault }: KeyQuestions,
+  connections_max: number,
   { every_ms, retry_ms } = KEY_CHECKS,
   unread_end_ms = UNREAD_END_MS,
 ): EventStreams {
@@ -71,9 +80,15 @@ export function createEventStreams(
   /** Of keys, since their check began. */
   let changes = 0;
   let closed = false;
-  const commenting = setInterval(() => {
-    for (const res of open.keys()) write(res, ': still open\n\n');
-  }, COMMENT_MS);
+  const most_of_key = Math.min(STREAMS_PER_KEY, Math.ceil(connections_max * PART_OF_KEY));
+  const most = Math.ceil(connections_max * PART_OF_ALL);
+  const comment = async () => {
+    for (const [n, res] of [...open.keys()].entries()) {
+      if (n > 0 && n % COMMENTS_AT_ONCE === 0) await turn();
+      write(res, ': still open\n\n');
+    }
+  };
+  const commenting = setInterval(() => void comment(), COMMENT_MS);
   commenting.unref();
   /** While there are streams. */
   let checking: NodeJS.Timeout | undefined;
@@ -120,7 +135,11 @@ export function createEventStreams(
     get count() {
       return open.size;
     },
-    mayOpen: (key_id) => (of_keys.get(key_id)?.streams ?? 0) < STREAMS_PER_KEY,
+    fullOf(key_id) {
+      if ((of_keys.get(key_id)?.streams ?? 0) >= most_of_key)
+        return { who: 'key', most: most_of_key };
+      return open.size >= most ? { who: 'process', most } : null;
+    },
     open(res, { key_id, digest, id, update, after }) {
       const of_key = of_keys.get(key_id) ?? { streams: 0, bytes: 0, since_ms: 0 };
       of_keys.set(key_id, of_key);

@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { headerText, parseUuid } from '../wire/header_values.ts';
-import { type FieldError, invalid, problem } from '../wire/problem.ts';
+import { type FieldError, invalid, problem, unavailable } from '../wire/problem.ts';
 import type { ApiCall, Web } from './api_call.ts';
 import { EVENT_NAMES, STREAMS_PER_KEY } from './event_streams.ts';
 import { COMMON, type Operation, RATE, SUBMISSION_ID } from './operation.ts';
@@ -12,6 +12,7 @@ import { rejectUnknownParameters } from './waiting_request.ts';
 
 /** Until the client tries again when the stream was cut. */
 const RETRY_MS = 1_000;
+const FULL_RETRY_S = 5;
 
 /** Each message of the stream; all of its values are texts. */
 const MESSAGE = v.strictObject({
@@ -49,7 +50,7 @@ const operation: Operation = {
   success: [
     {
       status: '200',
-      description: `The events so far, and then each as it happens. A comment comes every 15 seconds. A key can have ${STREAMS_PER_KEY} open streams in one process.`,
+      description: `The events so far, and then each as it happens. A comment comes every 15 seconds. A key can have ${STREAMS_PER_KEY} open streams in one process, and fewer where the process takes fewer than 8,000 connections.`,
       schemas: { EventMessage: MESSAGE },
       type: 'text/event-stream',
       headers: RATE,
@@ -89,8 +90,11 @@ async function answer(web: Web, exchange: Exchange, id: string, after: number): 
   const update = await web.happenings(account_id, id);
   if (update?.account_id !== account_id) return problem('not_found');
   exchange.submission_id = id;
-  if (!web.event_streams.mayOpen(key_id)) {
-    const message = `This key has ${STREAMS_PER_KEY} open event streams, which is the most: close one.`;
+  const full = web.event_streams.fullOf(key_id);
+  if (full?.who === 'process')
+    return unavailable('This process has as many open event streams as it may have.', FULL_RETRY_S);
+  if (full) {
+    const message = `This key has ${full.most} open event streams, which is the most: close one.`;
     return problem('rate_limited', { message, headers: { 'Retry-After': 1 } });
   }
   const has_more = update.events.some(({ version }) => version > after);
