@@ -107,4 +107,55 @@ export const auditMutants: readonly Mutant[] = [
     '...(pooled ? {} : STARTUP),',
     '...STARTUP,',
   ]),
+  ...inFile('sql/functions/consumers.sql', 'test/store/executions.test.ts', [
+    'a consumer takes no lock of the service',
+    'lock_key between -2147483648 and 4294967295',
+    'lock_key between 1 and 0',
+  ]),
+  ...inFile('sql/functions/append_submissions.sql', QUESTIONS, [
+    'judging says nothing else of a submission',
+    "(b -> 'judging') - facts_of_request",
+    "(b -> 'judging')",
+  ]),
+  ...inFile('sql/functions/read_result.sql', QUESTIONS, [
+    'a record has nothing of what was sent',
+    "\n    and p.kind in ('stdout', 'stderr', 'tests', 'files', 'transcript') loop",
+    ' loop',
+  ]),
+  ...inFile('sql/functions/complete_many.sql', QUESTIONS, [
+    'a report does not name another consumer',
+    "'facts') - 'consumer' ||",
+    "'facts') ||",
+  ]),
+  ...inFile('sql/functions/cancel.sql', QUESTIONS, [
+    'a request does not say who cancels',
+    "request_facts(request) || jsonb_build_object('attempt', before.attempts, 'key_id', key_id)",
+    "jsonb_build_object('attempt', before.attempts, 'key_id', key_id) || request",
+  ]),
+  ...inFile('src/local/child.ts', 'test/local/child.test.ts', [
+    'what has run is started again',
+    ' && !was_ready;',
+    ';',
+  ]),
+  ...inFile('src/local/secrets.ts', 'test/local/secrets.test.ts', [
+    'a password is hexadecimal',
+    'if (!PASSWORD.test(password))',
+    'if (password === role)',
+  ]),
+  ...inFile('src/store/schema_version.ts', 'test/store/backup.test.ts', [
+    'nobody uses what is being restored',
+    "if (row!.said === RESTORING) return 'restoring';",
+    '',
+  ]),
+  ...inFile(
+    'src/http/api/event_streams.ts',
+    'test/http/event_streams.test.ts',
+    ['a key has a part of the connections', 'connections_max * PART_OF_KEY', 'connections_max'],
+    ['streams have a part of the connections', 'connections_max * PART_OF_ALL', 'connections_max'],
+  ),
+  ...inFile('src/http/api/parse_submission.ts', 'test/http/parse_submission.test.ts', [
+    'mistakes within a form are named',
+    'if (!inside || inside.length === 0) return [issue];',
+    'return [issue];',
+  ]),
 ];
