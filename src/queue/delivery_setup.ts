@@ -8,6 +8,7 @@ import { createDeliveries } from '../store/deliveries.ts';
 import type { LargeRecords } from '../store/large_records.ts';
 import { createHostGate } from '../webhooks/host_gate.ts';
 import { createDnsResolver, type Resolver } from '../webhooks/resolve.ts';
+import { bodiesInTurn } from './bodies_in_turn.ts';
 import { createDeliverTask, type DeliveryObserver } from './deliver_webhook.ts';
 import { type CreateDeliveryTask, DELIVERIES_AT_ONCE } from './web_jobs.ts';
 
@@ -33,7 +34,7 @@ export function createDelivering(options: DeliveringOptions): CreateDeliveryTask
   const { config, log, db, large_records, metrics, ca } = options;
   const shared = {
     deliveries: createDeliveries(db),
-    bodyOf: large_records.webhookBody,
+    bodyOf: bodiesInTurn(large_records.webhookBody, DELIVERIES_AT_ONCE),
     keys: config.webhook_keys ?? [],
     schedule_ms: config.webhook_schedule_ms,
     send: {
