@@ -48,7 +48,7 @@ const pathIn = (state_dir: string) => join(state_dir, 'secrets.json');
 async function read(path: string): Promise<LocalSecrets | null> {
   try {
     const secrets: LocalSecrets = JSON.parse(await readFile(path, 'utf8'));
-    for (const [role, password] of Object.entries(secrets.role_passwords))
+    for (const [role, password] of Object.entries(secrets.role_passwords ?? {}))
       if (!PASSWORD.test(password))
         throw new Fault(
           `${path}: role_passwords.${role} is not 16 to 128 hexadecimal digits`,

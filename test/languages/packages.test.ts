@@ -76,10 +76,22 @@ t.test('a network that is reached through a proxy is so for apt as root, too', a
   const bin = join(t.testdir(), 'bin');
   mkdirSync(bin);
   const seen = join(bin, 'seen');
+  const words = join(bin, 'words');
   const commands = {
     id: 'echo 1000',
-    // As sudo does, it lets no variable through.
-    sudo: 'shift; exec env -i PATH="$PATH" "$@"',
+    // As sudo does, it lets no variable through that is not named. Its words are seen by everybody, and logged.
+    sudo: `echo "$*" >>${words}
+      while :; do
+        case "$1" in
+          -n) ;;
+          --preserve-env=http_proxy) a="http_proxy=$http_proxy" ;;
+          --preserve-env=https_proxy) b="https_proxy=$https_proxy" ;;
+          --preserve-env=no_proxy) c="no_proxy=$no_proxy" ;;
+          *) break ;;
+        esac
+        shift
+      done
+      exec env -i PATH="$PATH" \${a:+"$a"} \${b:+"$b"} \${c:+"$c"} "$@"`,
     'apt-get': `echo "$http_proxy|$https_proxy|$no_proxy" >>${seen}`,
     'apt-cache': 'true',
   };
@@ -87,10 +99,14 @@ t.test('a network that is reached through a proxy is so for apt as root, too', a
     writeFileSync(join(bin, name), `#!/bin/sh\n${body}\n`, { mode: 0o755 });
   for (const name of ['dirname', 'env', 'true', 'mktemp', 'rm', 'grep', 'tail'])
     symlinkSync(`/usr/bin/${name}`, join(bin, name));
-  const proxies = { http_proxy: 'http://a:1', https_proxy: 'http://b:2', no_proxy: 'c, d' };
+  const proxies = {
+    http_proxy: 'http://user:secret@a:1',
+    https_proxy: 'http://b:2',
+    no_proxy: 'c, d',
+  };
   for (const script of [SCRIPT, join(ROOT, 'test/support/install_browser.sh')]) {
     for (const [env, line] of [
-      [proxies, 'http://a:1|http://b:2|c, d'],
+      [proxies, 'http://user:secret@a:1|http://b:2|c, d'],
       [{}, '||'],
     ] as const) {
       const { status } = spawnSync('/bin/sh', [script], { env: { PATH: bin, ...env } });
@@ -100,4 +116,5 @@ t.test('a network that is reached through a proxy is so for apt as root, too', a
       rmSync(seen);
     }
   }
+  t.notMatch(readFileSync(words, 'utf8'), /secret/, 'no address of a proxy is a word of a command');
 });

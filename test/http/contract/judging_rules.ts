@@ -107,9 +107,9 @@ export const judgingRules: Rule[] = [
     deepEqual(facts.compare, { ...compare, relative: null });
     deepEqual(request!.compare, facts.compare);
     await rejected(s, { compare: { by: 'tokens', absolute: -1 } }, 'compare.absolute');
-    for (const wrong of [{}, { by: 'words' }, { by: 'tokens', x: 1 }, [], 'tokens', 1]) {
-      await rejected(s, { compare: wrong }, 'compare');
-    }
+    for (const wrong of [{}, { by: 'words' }]) await rejected(s, { compare: wrong }, 'compare.by');
+    await rejected(s, { compare: { by: 'tokens', x: 1 } }, 'compare.x');
+    for (const wrong of [[], 'tokens', 1]) await rejected(s, { compare: wrong }, 'compare');
   }),
   contract('a checker or an interactor is a program, and one of them judges', async (s) => {
     const checker = { ...CHECKER, language: 'c++', files: [file('testlib.h', 'x')] };
