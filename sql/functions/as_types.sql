@@ -1,5 +1,5 @@
--- Facts as values of a type; null where they are none. A login of web or of a worker can put any value into its reports, and one
--- that raised would keep everybody from the whole view.
+-- Facts as values of a type; null where they are none. A login of web or of a worker can put any value into its reports. If a cast
+-- of it failed, the whole view would fail for everybody.
 create or replace function runledger.as_uuid(value text) returns uuid
 language sql immutable parallel safe
 as $$ select case when value ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' then value::uuid end $$;

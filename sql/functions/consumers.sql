@@ -18,7 +18,7 @@ begin
   if slots not between 0 and most then
     raise exception 'a % has 0 to % slots, and not %', kind, most, slots using errcode = '22023';
   end if;
-  -- The service's own locks have numbers of 32 bits. Whoever holds them stops sweeps, migrations and partitions.
+  -- The service's own locks have numbers of 32 bits. A consumer that held one could stop sweeps, migrations or partitions.
   if lock_key between -2147483648 and 4294967295 then
     raise exception 'a consumer has a lock of more than 32 bits, and not %', lock_key using errcode = '22023';
   end if;

@@ -4,7 +4,7 @@
  * What must stay true:
  * - It gets the environment that `options.env` names, and nothing else of ours.
  * - It ends when this process ends: its IPC channel closes, and it stops (stop_request.ts).
- * - It is not restarted if it exits with CANNOT_RUN and was never ready. One that was may be in want of something for a while.
+ * - It is not restarted if it exits with CANNOT_RUN and was never ready. One that was ready may lack something only for a while.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -19,6 +19,7 @@ import {
   DEFINITIONS,
   definitionFiles,
   definitionsDigest,
+  isRestoring,
   migrationDigests,
   RESTORE_AGAIN,
   RESTORING,
@@ -88,9 +89,7 @@ const storedMigrations = (db: postgres.Sql) => db<{ name: string; sha256: string
   select name, sha256 from runledger.migrations where name <> ${DEFINITIONS}`;
 
 async function refuseUnfinishedRestore(db: postgres.Sql): Promise<void> {
-  const [row] = await db<{ said: string | null }[]>`
-    select pg_catalog.obj_description(pg_catalog.to_regnamespace('runledger')::oid, 'pg_namespace') as said`;
-  if (row!.said === RESTORING) throw new Fault(RESTORING, RESTORE_AGAIN);
+  if (await isRestoring(db)) throw new Fault(RESTORING, RESTORE_AGAIN);
 }
 
 /** The rows that every log begins with, and the partitions of this month. */

@@ -106,13 +106,19 @@ export async function migrationDigests(): Promise<ReadonlyMap<string, string>> {
   return new Map(files.map(({ name, text }) => [name, digestOf(text)]));
 }
 
+/** A restore into this database has begun, and has not ended. */
+export async function isRestoring(db: Db): Promise<boolean> {
+  const [row] = await db<{ said: string | null }[]>`
+    select pg_catalog.obj_description(pg_catalog.to_regnamespace('runledger')::oid, 'pg_namespace') as said`;
+  return row!.said === RESTORING;
+}
+
 /** None where there are no tables. An older version gave web and workers no right to read them. */
 async function storedIn(db: Db): Promise<Stored[] | 'unreadable' | 'restoring'> {
   try {
-    const [row] = await db<{ there: boolean; said: string | null }[]>`
-      select to_regclass('runledger.migrations') is not null as there,
-        obj_description(to_regnamespace('runledger')::oid, 'pg_namespace') as said`;
-    if (row!.said === RESTORING) return 'restoring';
+    if (await isRestoring(db)) return 'restoring';
+    const [row] = await db<{ there: boolean }[]>`
+      select to_regclass('runledger.migrations') is not null as there`;
     if (!row!.there) return [];
     return await db<Stored[]>`select name, sha256 from runledger.migrations`;
   } catch (error) {

@@ -176,7 +176,7 @@ class Walk {
   readonly #size: number;
   readonly #problems: Problems;
   readonly #gaps: Gap[];
-  /** The index of the gap that comes next, or that is being passed. A list that shrinks at its front costs its length each time. */
+  /** The index of the gap that comes next, or that is being passed. To take it off the list would cost the length of the list. */
   #gap = 0;
   readonly #end: FeedEnd;
   readonly #gap_digests = new Map<string, { count: number; hash: Hash }>();

@@ -6,7 +6,7 @@ import type { EventFeed, Follower, Update } from '../../store/event_feed.ts';
 import type { NumberedPiece } from '../../store/live_output.ts';
 
 export type EventStreams = {
-  /** Null: yes. Else who has as many as there may be, and how many that is. */
+  /** Null: one more may be opened. Else the key or the whole process has as many as it may have. */
   fullOf(key_id: string): { who: 'key' | 'process'; most: number } | null;
   /**
    * Writes the events of `update` behind `after`, and what happens then, until the submission or the connection ends.
