@@ -169,10 +169,13 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
 const COUNTED = new Set([401, 413, 429, 503]);
 
 const countRefused = (refusals: Refusals) => (exchange: Exchange, answer: Answer) => {
-  if (!COUNTED.has(answer.status) || !exchange.path.startsWith('/api/')) return;
-  const { error } = answer.body as { error: string };
+  if (!exchange.path.startsWith('/api/')) return;
   const { caller, presented: digest, id: request_id } = exchange;
-  refusals.count({ error, key_id: caller?.key_id ?? null, digest, request_id });
+  for (const { status, body } of answer.items ?? [answer]) {
+    if (!COUNTED.has(status)) continue;
+    const { error } = body as { error: string };
+    refusals.count({ error, key_id: caller?.key_id ?? null, digest, request_id });
+  }
 };
 
 function composeConsole(parts: WebParts): ConsoleParts {

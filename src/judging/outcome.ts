@@ -75,12 +75,15 @@ export function testOutcome(
 ): TestOutcome {
   const { run } = subject;
   const end = judged?.end ?? null;
+  const judgement = judged === null ? judge(subject) : judgementWith(subject, judged);
+  // An IE says nothing of the program.
+  const of_program = judgement.verdict !== 'IE';
   return {
     ...place,
-    ...(judged === null ? judge(subject) : judgementWith(subject, judged)),
-    cpu_time_us: run.cpu_us,
-    wall_time_us: run.wall_us,
-    memory_peak_bytes: run.memory_peak_bytes,
+    ...judgement,
+    cpu_time_us: of_program ? run.cpu_us : null,
+    wall_time_us: of_program ? run.wall_us : null,
+    memory_peak_bytes: of_program ? run.memory_peak_bytes : null,
     message: end?.message ?? null,
     team_message: end?.team_message ?? null,
     score: end?.points ?? null,
@@ -135,7 +138,8 @@ function judgementWith(subject: Case, { end, program_ended_first }: Judged): Jud
   const stands =
     program_ended_first === null ? verdict !== 'AC' : program_ended_first && LIMITS.has(verdict);
   if (stands || end.kind === 'right') return of_run;
-  if (end.kind === 'failed') return { ...of_run, verdict: 'IE', limit_exceeded: null };
+  if (end.kind === 'failed')
+    return { verdict: 'IE', exit_code: null, signal: null, limit_exceeded: null };
   // The judgement of a wrong output also says whether the process limit may explain it.
   return verdict === 'AC'
     ? judge({ ...subject, isWrong: () => true })

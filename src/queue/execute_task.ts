@@ -142,17 +142,19 @@ async function run(
     if (whole.unreadable !== null) throw whole.unreadable;
     const { order } = whole;
     if (order.judging?.interactor) await slot.pair(end);
-    const report = progressOf(membership, order);
+    const progress = progressOf(membership, order);
     if (order.judging?.tests) slot.willPass();
     mark('worker gives it to the executor');
-    outcome = await options.execute(order, end, {
-      onRun: (peek) => one.prints(attempt, peek),
-      async onProgress(done, of) {
-        report(done, of);
-        if (done > 0 && done < of) await slot.pass(end);
-      },
-      spareSlot: () => (options.mayStart() ? slot.spare() : null),
-    });
+    outcome = await options
+      .execute(order, end, {
+        onRun: (peek) => one.prints(attempt, peek),
+        async onProgress(done, of) {
+          progress.report(done, of);
+          if (done > 0 && done < of) await slot.pass(end);
+        },
+        spareSlot: () => (options.mayStart() ? slot.spare() : null),
+      })
+      .finally(progress.end);
   } catch (error) {
     if (one.isCancelled()) logOf(options, started).debug('cancelled');
     else await release(options, membership, started, error);
@@ -213,19 +215,25 @@ const REJECTED_PAUSE_MS = 1000;
 const MOST_PAUSE_MS = 10_000;
 const PROGRESS_MS = 500;
 
-/** Reports progress now and then; nothing waits for a report, and a report that fails is dropped. */
-function progressOf(
-  { executions }: Membership,
-  { submission_id, attempt }: ExecutionOrder,
-): (done: number, of: number) => void {
-  let next_at = performance.now() + PROGRESS_MS;
-  return (done, of) => {
-    const now = performance.now();
-    if (now < next_at || done === of) return;
-    next_at = now + PROGRESS_MS;
+/**
+ * Reports how far an execution is: half a second after its tests begin, and then at most twice a second. Nothing waits for a
+ * report, and a report that fails is dropped.
+ */
+function progressOf({ executions }: Membership, { submission_id, attempt }: ExecutionOrder) {
+  let latest = { done: 0, of: 0 };
+  let timer: NodeJS.Timeout | undefined;
+  const send = () => {
+    timer = undefined;
     executions()
-      .progress({ submission_id, attempt, done, of })
+      .progress({ submission_id, attempt, ...latest })
       .catch(() => {});
+  };
+  return {
+    report(done: number, of: number): void {
+      latest = { done, of };
+      timer ??= setTimeout(send, PROGRESS_MS);
+    },
+    end: () => clearTimeout(timer),
   };
 }
 

@@ -100,8 +100,12 @@ t.test('a set is stored, listed, read and deleted', async (t) => {
 
   for (const each of [set, other]) {
     const path = `${PATH}/${each.id}`;
-    const deleted = await service.call({ method: 'DELETE', path, key });
+    const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
+    const deleted = await service.call({ method: 'DELETE', path, key, headers: { traceparent } });
     t.equal(deleted.status, 204);
+    const [event] = await service.db`
+      select facts ->> 'traceparent' as traceparent from runledger.log where type = 'test_set.deleted'`;
+    t.same(event, { traceparent });
     t.equal(deleted.text, '');
     t.equal((await service.call({ path, key })).status, 404);
     t.equal((await service.call({ method: 'DELETE', path, key })).status, 404);

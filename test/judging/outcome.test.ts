@@ -147,7 +147,10 @@ t.test('an interactor decides, unless the program broke a limit first', async (t
   }
   const failed = { end: end('failed'), program_ended_first: true };
   const crowded = subject({ exit_code: 1, pids_limit_hits: 1 });
-  t.match(testOutcome(PLACE, crowded, failed), { verdict: 'IE', limit_exceeded: null });
+  t.match(testOutcome(PLACE, crowded, failed), {
+    ...{ verdict: 'IE', exit_code: null, signal: null, limit_exceeded: null },
+    ...{ cpu_time_us: null, wall_time_us: null, memory_peak_bytes: null, message: 'it is failed' },
+  });
 });
 
 function outcome(n: number, over: Partial<TestOutcome>): TestOutcome {

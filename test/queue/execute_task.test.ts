@@ -184,6 +184,22 @@ t.test('an execution whose large order the database rejects is released', async 
   t.same(s.sandbox, [], 'the sandbox works');
 });
 
+t.test('progress is stored while the first test still runs', async (t) => {
+  const s = await scene(t);
+  const judging = judgingOf({ tests: [aTest('1'), aTest('2')], stop: 'first' });
+  const job = await s.fetched({ judging });
+  const seen: unknown[] = [];
+  await s.run(job, async (_, __, turns) => {
+    turns!.onProgress(0, 2);
+    while (seen.length === 0) {
+      await wait(20);
+      seen.push(...(await s.w.db`select done, total from runledger.progress`));
+    }
+    return outcome({ judged: judged() });
+  });
+  t.same(seen, [{ done: 0, total: 2 }]);
+});
+
 t.test('progress is stored while tests run, and goes with the end', async (t) => {
   const s = await scene(t);
   const judging = judgingOf({ tests: [aTest('1'), aTest('2')], stop: 'first' });

@@ -2,10 +2,10 @@
 import type { Caller } from '../../store/caller.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
-import { parseUuid } from '../wire/header_values.ts';
+import { headerText, parseTraceparent, parseUuid } from '../wire/header_values.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, Web } from './api_call.ts';
-import { COMMON, idParameter, RATE } from './operation.ts';
+import { COMMON, idParameter, RATE, TRACEPARENT_PARAMETER } from './operation.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import { EXAMPLE_TEST_SET, TEST_SET, testSetRecord } from './test_set_record.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
@@ -53,13 +53,16 @@ export const deleteTestSet: ApiCall = {
     summary: 'Delete a test set',
     description:
       'Its bytes are deleted, but for those that another set has, too. Records of submissions that were judged on it stay.',
-    parameters,
+    parameters: [...parameters, TRACEPARENT_PARAMETER],
     success: [{ status: '204', description: 'Deleted.', schemas: {}, type: null, headers: RATE }],
     problems: ['not_found', 'in_use', 'method_not_allowed', ...COMMON],
   },
   handler: (web, exchange, digest) =>
     withSet(web, exchange, digest, async (id, caller) => {
-      const outcome = await web.test_sets.remove(caller, id, { request_id: exchange.id });
+      const outcome = await web.test_sets.remove(caller, id, {
+        request_id: exchange.id,
+        traceparent: parseTraceparent(headerText(exchange.req.headers['traceparent'])),
+      });
       if (outcome === 'absent') return problem('not_found');
       return outcome === 'in_use' ? problem('in_use') : { status: STATUS.no_content };
     }),

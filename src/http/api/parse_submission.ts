@@ -55,8 +55,7 @@ export function submissionParser(rules: SubmissionRules): SubmissionParser {
     if (value === undefined) return { errors };
     // The schema would accept an array as an object without names.
     if (Array.isArray(value)) return { errors: [{ path: '', message: 'must be a JSON object' }] };
-    const long = longLists(value, '', 0);
-    if (long.length > 0) return { errors: shownErrors([...errors, ...long]) };
+    errors.push(...emptyLongLists(value, '', 0));
     const parsed = v.safeParse(schema, value);
     namesOutside(schema as unknown as Shape, value, '', errors);
     // Only now: a field that does not exist is an error even if it is null.
@@ -174,20 +173,28 @@ const LIST_LIMITS: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * Lists that are too long for any field. The schema would make an error of each wrong item before it looks at the length: a
- * body of 2 MB could cost 700 MiB and more than a second.
+ * Empties the lists that are too long for any field, and names them. The schema would make an error of each wrong item before it
+ * looks at the length: a body of 2 MB could cost 700 MiB and more than a second.
  */
-function longLists(value: unknown, path: string, depth: number, most = LIST_LIMIT): FieldError[] {
+function emptyLongLists(
+  value: unknown,
+  path: string,
+  depth: number,
+  most = LIST_LIMIT,
+): FieldError[] {
   // A value that nests deeper has an error already, and no field of it reaches as deep.
   if (typeof value !== 'object' || value === null || depth === DEPTH_LIMIT) return [];
   if (!Array.isArray(value)) {
     const inner = Object.entries(value).filter(([, item]) => typeof item === 'object');
     return inner.flatMap(([name, item]) =>
-      longLists(item, join(path, name), depth + 1, LIST_LIMITS.get(name)),
+      emptyLongLists(item, join(path, name), depth + 1, LIST_LIMITS.get(name)),
     );
   }
-  if (value.length > most) return [{ path, message: `has more than ${most} items` }];
-  return value.flatMap((item, index) => longLists(item, `${path}[${index}]`, depth + 1));
+  if (value.length > most) {
+    value.length = 0;
+    return [{ path, message: `has more than ${most} items` }];
+  }
+  return value.flatMap((item, index) => emptyLongLists(item, `${path}[${index}]`, depth + 1));
 }
 
 /** Where a value may have several forms: the mistakes within the one that it has. Valibot says only that no form fits. */

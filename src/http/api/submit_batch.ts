@@ -100,7 +100,12 @@ async function submitBody(
   if (last.kind === 'rate_limited') web.spent_keys.remember(digest, last, exchange.began_ms);
   exchange.caller = last.caller;
   const answers = await answersTo(web, exchange, items, outcomes);
-  return { status: STATUS.accepted, body: arrayOf(answers), headers: retryAfter(outcomes) };
+  return {
+    status: STATUS.accepted,
+    body: arrayOf(await writtenInTurn(answers)),
+    items: answers,
+    headers: retryAfter(outcomes),
+  };
 }
 
 export const submitBatch: ApiCall = {
@@ -116,40 +121,45 @@ async function answersTo(
   exchange: Exchange,
   items: readonly BatchItem[],
   outcomes: readonly SubmitOutcome[],
-): Promise<Uint8Array[]> {
+): Promise<Answer[]> {
   const replayed = outcomes.flatMap((one) => (one.kind === 'replayed' ? [one.id] : []));
   const rows = await summariesIfPossible(web, exchange, [...new Set(replayed)]);
   const summaries = new Map(rows.map((row) => [row.id, renderSummary(row)]));
-  const answerTo = (outcome: SubmitOutcome, item: BatchItem): object => {
+  const answerTo = (outcome: SubmitOutcome, item: BatchItem): Answer => {
     switch (outcome.kind) {
       case 'accepted':
-        return { id: outcome.id };
+        return { status: STATUS.accepted, body: { id: outcome.id } };
       case 'replayed': {
         // Retention may have removed the record, or it cannot be read; its id is still what the first call got.
         const { id, mismatch } = outcome;
-        return { ...(summaries.get(id) ?? { id }), replayed: true, mismatch };
+        const body = { ...(summaries.get(id) ?? { id }), replayed: true, mismatch };
+        return { status: STATUS.accepted, body };
       }
       case 'spent':
-        return (item as BatchItem & { submission: null }).problem.body!;
+        return (item as BatchItem & { submission: null }).problem;
       case 'no_test_set':
-        return invalid([NO_TEST_SET]).body!;
+        return invalid([NO_TEST_SET]);
       case 'queue_full':
       case 'account_queue_full':
-        return queueFull(outcome.kind).body!;
+        return queueFull(outcome.kind);
       case 'rate_limited':
       case 'unauthorized':
-        return problem(outcome.kind).body!;
+        return problem(outcome.kind);
       case 'no_original':
         throw new Error('a request is no rerun');
     }
   };
-  const answers: Uint8Array[] = [];
+  return outcomes.map((outcome, n) => answerTo(outcome, items[n]!));
+}
+
+async function writtenInTurn(answers: readonly Answer[]): Promise<Uint8Array[]> {
+  const written: Uint8Array[] = [];
   const pause = createPauses();
-  for (const [n, outcome] of outcomes.entries()) {
-    answers.push(bytesOf(answerTo(outcome, items[n]!))!);
+  for (const { body } of answers) {
+    written.push(bytesOf(body as object)!);
     await pause();
   }
-  return answers;
+  return written;
 }
 
 /** One array of values that are JSON already: to write all of them at once would hold other requests up. */

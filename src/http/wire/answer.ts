@@ -18,6 +18,8 @@ export type Answer = {
   /** Writes the body, instead of `body`, for as long as the connection lives; `type` names its media type. */
   stream?: (res: ServerResponse) => void;
   headers?: OutgoingHttpHeaders;
+  /** Of a batch: the answers of its items, which its status says nothing of. */
+  items?: readonly Answer[];
   /** Making its JSON takes as long as handling several requests, so it waits for its turn. */
   heavy?: boolean;
   /** The connection ends with this answer: what follows on it cannot be trusted, or nothing should keep it open. */

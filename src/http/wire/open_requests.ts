@@ -29,7 +29,7 @@ export type OpenRequestsParts = {
   isOpen: () => boolean;
   /** Connections of callers without a known key end with their answers. */
   isCrowded: () => boolean;
-  /** Called for each answer that is an error. */
+  /** Called for each answer that is an error, or may have errors in it. */
   rejected?: (exchange: Exchange, answer: Answer) => void;
   waiting: () => number;
   streams: () => number;
@@ -78,7 +78,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   function send(exchange: Exchange, answer: Answer): void {
     const mayStay = hasSpent(exchange, answer.status) || !parts.isCrowded();
     if (!parts.isOpen() || !mayStay) exchange.res.shouldKeepAlive = false;
-    if (answer.status >= 400) parts.rejected?.(exchange, answer);
+    if (answer.status >= 400 || answer.items) parts.rejected?.(exchange, answer);
     const bytes = respond(exchange, answer, shared);
     const { res, caller } = exchange;
     // Nearly always the kernel has taken all of it by now.
