@@ -318,7 +318,8 @@ type SendOptions = CallOptions & {
   is_list?: boolean;
 };
 type Received = { status: number; body: ProblemBody & Partial<ResultRecord>; response: Response };
-type Sent = Received & { tries: number };
+/** `may_be_done`: an earlier try failed, and what it asked for may have happened. */
+type Sent = Received & { tries: number; may_be_done: boolean };
 
 const KiB = 1024;
 const ATTEMPTS = 6;
@@ -517,6 +518,8 @@ async function sendBatch(
   const { attempts = ATTEMPTS } = options;
   const answers: BatchAnswer[] = [];
   let open = [...items.keys()];
+  // Sent in a try whose answer was lost. The rate is spent before the key is looked for, so a later rejection says nothing of it.
+  const in_doubt = new Set<number>();
   for (let tries = 0; ; ) {
     const left = { ...given, attempts: attempts - tries };
     const sent = await sendItems(
@@ -528,15 +531,22 @@ async function sendBatch(
       // The ids of what was accepted must not be lost.
       if (open.length === items.length) throw error;
       const was_rejected = error instanceof ApiError && !error.may_be_done;
-      const word = was_rejected ? error.error : UNREACHABLE;
-      for (const n of open) answers[n] = { error: word, message: error.message };
+      for (const n of open) {
+        const word = was_rejected && !in_doubt.has(n) ? error.error : UNREACHABLE;
+        answers[n] = { error: word, message: error.message };
+      }
       return null;
     });
     if (sent === null) return answers;
-    open.forEach((n, at) => {
-      answers[n] = sent.list[at]!;
-    });
-    const again = open.filter((n) => TEMPORARY_ERRORS.has((answers[n] as ProblemBody).error ?? ''));
+    const again: number[] = [];
+    for (const [at, n] of open.entries()) {
+      const answer = sent.list[at]!;
+      answers[n] = answer;
+      if (!('error' in answer) || !TEMPORARY_ERRORS.has(answer.error)) continue;
+      again.push(n);
+      if (sent.may_be_done) in_doubt.add(n);
+      if (in_doubt.has(n)) answers[n] = { ...answer, error: UNREACHABLE };
+    }
     tries = again.length < open.length ? 1 : tries + sent.tries;
     open = again;
     if (open.length === 0 || tries >= attempts) return answers;
@@ -596,7 +606,7 @@ async function sendWithRetries(
   let may_be_done = false;
   for (let attempt = 1; ; attempt += 1) {
     const outcome = await sendOnce(options, path, init, given, may_be_done);
-    if ('sent' in outcome) return { ...outcome.sent, tries: attempt };
+    if ('sent' in outcome) return { ...outcome.sent, tries: attempt, may_be_done };
     may_be_done ||= outcome.may_be_done;
     signal?.throwIfAborted();
     if (!outcome.temporary || attempt >= attempts) throw outcome.error;

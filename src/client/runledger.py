@@ -457,6 +457,8 @@ class Runledger:
         answers: dict[int, dict[str, Any]] = {}
         # Each item keeps its idempotency key, so none of them runs twice.
         left = list(range(len(items)))
+        # Sent in a try whose answer was lost. The rate is spent before the key is looked for, so a later rejection says nothing.
+        in_doubt: set[int] = set()
         tries = 0
         while True:
             try:
@@ -465,10 +467,13 @@ class Runledger:
                 # The ids of what was accepted must not be lost.
                 if len(left) == len(items):
                     raise
-                answers.update((n, _failed(failure)) for n in left)
+                answers.update((n, _failed(failure, n in in_doubt)) for n in left)
                 break
             answers.update(zip(left, sent.body))
             again = [n for n in left if answers[n].get("error") in TEMPORARY_ERRORS]
+            if sent.may_be_done:
+                in_doubt.update(again)
+            answers.update((n, {**answers[n], "error": "unreachable"}) for n in again if n in in_doubt)
             tries = 1 if len(again) < len(left) else tries + sent.tries
             left = again
             if not left or tries >= self._attempts:
@@ -797,7 +802,7 @@ class Runledger:
                 has_body = accepted and not (status == 204 and (streams or removes))
                 fault = self._fault(status, found, received, streams, None if is_list else needs) if has_body else None
                 if fault is None and (accepted or removed):
-                    return _Sent(status, found, received, attempt)
+                    return _Sent(status, found, received, attempt, may_be_done)
                 may_be_done = may_be_done or (status >= 500 and problem.get("error") != "queue_full")
                 if 300 <= status < 400:
                     problem = self._unexpected(status)
@@ -869,12 +874,13 @@ class Runledger:
 
 
 class _Sent(NamedTuple):
-    """A good answer. tries: how many it took."""
+    """A good answer. tries: how many it took. may_be_done: what an earlier one asked for may have happened."""
 
     status: int
     body: Any
     received: Message
     tries: int
+    may_be_done: bool
 
 
 class _Deadline(NamedTuple):
@@ -932,9 +938,10 @@ def _mismatch(id: str) -> dict[str, str]:
     return {"error": "idempotency_mismatch", "message": message, "id": id}
 
 
-def _failed(failure: RunledgerError) -> dict[str, Any]:
+def _failed(failure: RunledgerError, in_doubt: bool = False) -> dict[str, Any]:
     """As the service says it of an item of a batch. One that may have been accepted was not rejected."""
-    word = failure.error if isinstance(failure, ApiError) and not failure.may_be_done else "unreachable"
+    in_doubt = in_doubt or not isinstance(failure, ApiError) or failure.may_be_done
+    word = "unreachable" if in_doubt else failure.error
     return {"error": word, "message": str(failure)}
 
 

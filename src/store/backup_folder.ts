@@ -7,7 +7,8 @@ import { type BackedUp, backUp } from './backup.ts';
 const NAMED = /^runledger-\d{8}T\d{6}Z\.backup$/;
 /** What a backup that was killed has left. */
 const UNFINISHED = /^runledger-\d{8}T\d{6}Z\.backup\.\d+$/;
-const UNFINISHED_MS = 86_400_000;
+/** One that is being made is written all the time. */
+const UNFINISHED_MS = 3_600_000;
 
 /** Removes older ones only after the new one is on the disk. Other files of the folder stay. */
 export async function backUpInto(
@@ -29,7 +30,6 @@ export async function backUpInto(
   return { ...done, path, removed: [...unfinished, ...old] };
 }
 
-/** Another one may be made right now. */
 async function removeUnfinished(folder: string, now: Date): Promise<string[]> {
   const removed: string[] = [];
   for (const name of (await readdir(folder)).filter((name) => UNFINISHED.test(name))) {

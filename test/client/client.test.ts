@@ -175,6 +175,8 @@ t.test('an item of a batch is tried as often as a call, under one key', async (t
     const ended = await submitAll([some, ...answers]);
     t.match(ended.given, [{ error }, { id: 'id-1' }], 'what may be accepted was not rejected');
   }
+  const first_lost = await submitAll([problem(503, 'unavailable'), some]);
+  t.match(first_lost.given, [{ error: 'unreachable' }, { id: 'id-1' }]);
   const thrown = await submitAll({ status: 429, body: '{"error":"rate_limited"}' }).catch(
     (error) => error,
   );

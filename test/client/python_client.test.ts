@@ -564,6 +564,9 @@ t.test('the client in Python', { skip }, async (t) => {
       const { value } = await python(t, elsewhere, key, 3)('submit_all', [[HELLO, HELLO]]);
       t.match(value, [{ error }, { id: 'id-1' }]);
     }
+    const { origin: elsewhere } = await answering(t, [problem(503, 'unavailable'), some]);
+    const { value } = await python(t, elsewhere, key, 3)('submit_all', [[HELLO, HELLO]]);
+    t.match(value, [{ error: 'unreachable' }, { id: 'id-1' }], 'the first answer was lost');
   });
 
   t.test('names the address where another program gives a good answer', async (t) => {

@@ -243,7 +243,8 @@ t.test('a folder keeps the newest backups, and everything that is none of its ow
     join(backups, 'runledger.backup'),
   ];
   for (const file of [killed, running, own]) await writeFile(file, '');
-  await utimes(killed, 0, 0);
+  const an_hour_before = new Date('2026-03-02T00:59:00Z');
+  await utimes(killed, an_hour_before, an_hour_before);
   await utimes(own, 0, 0);
   await writeFile(join(backups, name('20260302T0200')), '');
   await t.rejects(at('2026-03-02T02:00'), { message: /exists already/ });

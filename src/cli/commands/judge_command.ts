@@ -81,7 +81,17 @@ function report(context: Context, record: ResultRecord): number {
     else if (record.tests !== null) context.answer(columns(record.tests.map(testLine)));
     context.answer(summaryOf(record));
   }
-  return statusOf(record);
+  const status = statusOf(record);
+  if (status === NO_RESULT) context.say(`no verdict: ${reasonOf(record)}`);
+  return status;
+}
+
+/** Of a record without a verdict about the program. */
+function reasonOf({ id, verdict, tests }: ResultRecord): string {
+  if (verdict === null) return `submission ${id} was cancelled`;
+  const failed = tests?.find((test) => test.verdict === 'IE');
+  if (failed?.message) return `test ${failed.name ?? failed.n}: ${shown(failed.message)}`;
+  return `the service could not judge submission ${id}, and its log has the reason: ask its operator`;
 }
 
 /** An IE and a submission that was cancelled say nothing about the program. */
