@@ -59,8 +59,6 @@
 /* The slot reaps orphans as often. */
 enum { ORPHANS_MS = 50 };
 enum { RESIDENT_SLACK = 32 << 20 };
-/* What ends a run needs a moment of a processor. */
-enum { KILLER_MS = 5000 };
 /* Between two attempts to kill. It grows, so that a slot that waits for the kernel takes no processor from it. */
 enum { KILL_AGAIN_US = 200, KILL_AGAIN_MOST_US = 10000 };
 
@@ -71,7 +69,6 @@ static unsigned tasks_before; /* of the worker's user, if programs share its id 
 static void serve_until_end_of(pid_t program);
 static void run_program(pid_t slot, const int *files);
 static void kill_all(void);
-static void kill_user(void);
 
 bool degraded_usable(unsigned uid_base, char *why, size_t size) {
   if (other_id_usable(uid_base) || landlock_version()) return true;
@@ -83,7 +80,7 @@ bool degraded_usable(unsigned uid_base, char *why, size_t size) {
 void degraded_open(const struct slot_setup *slot_setup) {
   setup = slot_setup;
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
-  if (!setup->identity.shares_uid) kill_user(); /* if another slot of this number died in a run */
+  if (!setup->identity.shares_uid) kill_user(&setup->identity); /* if another slot of this number died in a run */
   degraded_files_open(setup);
   degraded_remove();
   /* Only root has these sets to give up. */
@@ -248,7 +245,7 @@ static void kill_all(void) {
   for (useconds_t pause_us = KILL_AGAIN_US;; pause_us += pause_us < KILL_AGAIN_MOST_US ? pause_us / 8 : 0) {
     pid_t reaped;
     if (!setup->identity.shares_uid) {
-      kill_user();
+      kill_user(&setup->identity);
     } else {
       kill_children(NULL);
     }
@@ -256,23 +253,4 @@ static void kill_all(void) {
     if (reaped < 0 && errno == ECHILD) return;
     usleep(pause_us);
   }
-}
-
-/*
- * The kernel ends what has the box's id as real or saved id. A process may signal only processes of which one of these is its
- * own, so no program can stop the process that does this: its real and saved ids are those of no other process. (Root's
- * would not do: the signal would reach every process of root.)
- */
-static void kill_user(void) {
-  const unsigned user = setup->identity.uid, ender = setup->identity.ender;
-  pid_t killer = fork();
-  if (killer == 0) {
-    if (!setresuid(ender, user, ender)) kill(-1, SIGKILL);
-    _exit(0);
-  }
-  if (killer < 0) return;
-  struct pollfd end = {.fd = (int)must((long)syscall(SYS_pidfd_open, killer, 0), "watch what ends a run"), .events = POLLIN};
-  if (poll(&end, 1, KILLER_MS) == 0) kill(killer, SIGKILL);
-  close(end.fd);
-  waitpid(killer, NULL, 0);
 }

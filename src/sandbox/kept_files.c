@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "failure.h"
 #include "output_pages.h"
 
 /* Names of folders that are listed, in all: as many patterns as an order has, over the usual limit of inodes. */
@@ -23,6 +24,7 @@ struct names {
 static const struct request *request;
 static struct shared *shared;
 static unsigned names_left, files_left;
+static uid_t owner; /* of the work directory */
 static uint64_t bytes_left, most_bytes; /* of all files, and of one: what is more is cut off */
 static char refused[MAX_PATH + 160]; /* why the first file that is not kept is not */
 
@@ -39,6 +41,9 @@ void keep_files(int directory, const struct request *of_run, struct shared *page
   request = of_run;
   shared = pages;
   names_left = NAMES_MOST;
+  struct stat state;
+  must(fstat(directory, &state), "look at the work directory");
+  owner = state.st_uid;
   files_left = request->keep_max_files;
   bytes_left = request->keep_max_bytes;
   refused[0] = 0;
@@ -182,6 +187,8 @@ static void keep_file(int folder, const char *name, const char *path) {
   int file = open_left(folder, name, O_NONBLOCK);
   if (file < 0 || fstat(file, &state)) refuse(path, strerror(errno));
   else if (!S_ISREG(state.st_mode)) refuse(path, "it is no regular file");
+  /* Where programs may link the files of others, such a file is not theirs to read. */
+  else if (state.st_nlink > 1 && state.st_uid != owner) refuse(path, "it belongs to another user");
   else if (kept_size(&state) > bytes_left) refuse(path, "it exceeds what is left of the limit for kept files");
   else {
     const uint64_t start = shared->left;

@@ -7,7 +7,8 @@
  * size of the memory. So the slot writes the same facts into every program's memory: those of a
  * machine with MACHINE_BYTES and one task. The process that asks can die at any moment, and its id can
  * be reused. So the slot opens its memory first, and checks after it that the question still
- * stands: then the memory is that of the process that asked.
+ * stands: then the memory is that of the process that asked. (In degraded isolation a root without CAP_SYS_PTRACE may not open
+ * it. Then the kernel answers.)
  *
  * mmap or mremap for more memory than a program can ever use would fail in the kernel, too, but at a
  * size that depends on the machine, and without a trace. So the slot refuses it first, and counts
@@ -101,6 +102,7 @@ static int write_sysinfo(const struct seccomp_notif *question) {
   if (memory >= 0 && !ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &question->id))
     error = pwrite(memory, &facts, sizeof facts, (off_t)question->data.args[0]) == sizeof facts ? 0 : EFAULT;
   if (memory >= 0) close(memory);
+  else if (errno == EACCES && proc == AT_FDCWD) error = EACCES;
   return error;
 }
 
@@ -119,6 +121,7 @@ static void answer_one(void) {
   if (question.data.nr == SYS_sysinfo) answer.error = -write_sysinfo(&question);
   else if ((refused = is_too_much(&question.data))) answer.error = -ENOMEM;
   else answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+  if (answer.error == -EACCES) answer.error = 0, answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
   /* A signal withdraws the question, and the call may ask again: only an answer that arrives counts. */
   if (!ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer)) shared->memory_refused += refused;
   uint64_t now = monotonic_us();

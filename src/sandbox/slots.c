@@ -240,6 +240,8 @@ static bool is_own(pid_t pid) {
 
 /* Without groups: what the runs of ended slots left. */
 static void end_remains(void) {
+  for (unsigned i = 0; i < slot_count; i++)
+    if (!slots[i].identity.shares_uid) kill_user(&slots[i].identity);
   for (const uint64_t begun = monotonic_us(); !kill_children(is_own) && monotonic_us() - begun < GONE_US;) {
     usleep(1000);
     reap_orphans();

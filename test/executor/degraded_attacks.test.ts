@@ -4,11 +4,13 @@
  * with the worker's own. An ordinary user has only the second kind.
  */
 import { execFileSync, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import {
   chmodSync,
   chownSync,
   existsSync,
+  linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -17,11 +19,11 @@ import {
 } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { constants, getPriority } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Sandbox } from '../../src/executor/sandbox.ts';
-import { LAUNCHER, MiB, python, ROOT, said, shell, text, withSandbox } from './box.ts';
-import { isAlive, killSlots, running, within } from './processes.ts';
+import { LAUNCHER, MiB, python, ROOT, request, said, shell, text, withSandbox } from './box.ts';
+import { commandOf, isAlive, killSlots, pids, running, within } from './processes.ts';
 
 const ATTACK = readFileSync(join(import.meta.dirname, 'same_user.py'), 'utf8');
 /** The kernel counts the processes of a user, so no other test has this one. */
@@ -52,12 +54,14 @@ const OWN_USER = [
 const isRoot = process.getuid!() === 0;
 const kinds = isRoot ? ['another', 'own'] : ['own'];
 
-/** The worker's user runs commands: root itself, or an ordinary user. */
+/** The worker's user runs commands: root with the rights that a container gives, or an ordinary user. */
 function asUser(kind: string): string[] {
   const id =
     kind === 'own' && isRoot
       ? [`--reuid=${ORDINARY}`, `--regid=${ORDINARY}`, '--clear-groups']
-      : [];
+      : isRoot
+        ? ['--bounding-set=-sys_ptrace,-sys_resource', '--inh-caps=-sys_ptrace,-sys_resource']
+        : [];
   return ['setpriv', '--pdeathsig=KILL', ...id, '--'];
 }
 
@@ -94,9 +98,25 @@ for (const kind of kinds)
         'SIGABRT',
         'SIGKILL',
         'written',
+        '0 True',
       ]);
       t.match(report, { exit_code: 7 });
     });
+
+    if (kind === 'another')
+      t.test("a file of the worker's that the run could link is not kept", async (t) => {
+        const keep = { patterns: ['out', 'own'], max_bytes: MiB, max_files: 9 };
+        const script = 'echo own > own; ln own twice; until [ -e out ]; do sleep 0.02; done';
+        const run = sandbox.run(shell(script, { limits: PATIENT, keep }));
+        t.ok(await within(60_000, () => fileOfRun(sandbox, 'twice') !== undefined));
+        const box = dirname(fileOfRun(sandbox, 'twice')!);
+        linkSync(join(folder, 'data/secret'), join(box, 'out'));
+        t.match(await run, {
+          exit_code: 0,
+          kept: [{ path: 'own' }],
+          keep_refused: 'out: it belongs to another user',
+        });
+      });
 
     t.test('a run that takes all pipe pages of the user does not slow others down', async (t) => {
       const end = new AbortController();
@@ -122,6 +142,13 @@ for (const kind of kinds)
       t.equal(said(await sandbox.run(shell('echo next'))), 'next');
     });
 
+    t.test('processes that threads start in a chain are ended with the run', async (t) => {
+      const { request, left } = aChain(join(tool, 'chain'), 'ends');
+      const report = await sandbox.run(request);
+      t.equal(said(report), 'begun');
+      t.equal(left(), 0);
+    });
+
     t.test('what a run leaves may end slowly', { skip: noTracer }, (t) => endsSlowly(t, sandbox));
 
     t.test('nothing of a run is left when its slot dies, or its service ends', async (t) => {
@@ -129,12 +156,15 @@ for (const kind of kinds)
       const left = () => running(`sleep ${word}`).length;
       const slotsDie = () => killSlots(sandbox.isolation.pid);
       for (const end of [slotsDie, close]) {
-        const lost = sandbox.run(shell(`setsid sleep ${word} & sleep ${word}`)).catch(() => 'lost');
-        const begun = within(60_000, () => left() === 2);
-        t.equal(await Promise.race([begun, lost]), true, `it runs before ${end.name}`);
+        const chain = aChain(join(tool, 'chain'), 'stays');
+        const lost = [shell(`setsid sleep ${word} & sleep ${word}`), chain.request].map((run) =>
+          sandbox.run(run).catch(() => 'lost'),
+        );
+        const begun = within(60_000, () => left() === 2 && chain.left() > 4);
+        t.equal(await Promise.race([begun, ...lost]), true, `both run before ${end.name}`);
         await end();
-        t.equal(await lost, 'lost');
-        t.ok(await within(60_000, () => left() === 0), end.name);
+        t.same(await Promise.all(lost), ['lost', 'lost']);
+        t.ok(await within(60_000, () => left() === 0 && chain.left() === 0), end.name);
       }
     });
   });
@@ -216,6 +246,8 @@ async function aFolder(t: Test, kind: string): Promise<string> {
     mkdirSync(join(folder, name), { recursive: true });
   writeFileSync(join(folder, 'data/secret'), SECRET, { mode: 0o600 });
   writeFileSync(join(folder, 'tool/tool'), 'of a toolchain', { mode: 0o644 });
+  const compile = ['-O1', '-pthread', '-xc', '-', '-o', join(folder, 'tool/chain')];
+  execFileSync('cc', compile, { input: CHAIN, stdio: ['pipe', 'ignore', 'inherit'] });
   if (kind === 'own' && isRoot)
     for (const name of ['', 'data', 'store', 'data/secret', 'tool', 'tool/tool'])
       chownSync(join(folder, name), ORDINARY, ORDINARY);
@@ -281,8 +313,37 @@ try:
 except OSError:
     print(made)`;
 
+/** Each process has a thread that starts the next one, as soon as there is room for it. */
+const CHAIN = `
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void begin(void);
+static void *next(void *none) {
+  for (;;) if (fork() == 0) begin();
+}
+static void begin(void) {
+  for (pthread_t thread;;) if (!pthread_create(&thread, NULL, next, NULL)) pthread_join(thread, NULL);
+}
+int main(int count, char **words) {
+  if (fork() == 0) begin();
+  usleep(500000);
+  puts("begun");
+  fflush(stdout);
+  if (words[1][0] == 's') pause();
+  _exit(0);
+}`;
+
+function aChain(program: string, end: 'ends' | 'stays') {
+  const name = randomUUID();
+  return {
+    request: request([program, end, name], { limits: { ...PATIENT, processes: 32 } }),
+    left: () => pids().filter((pid) => commandOf(pid).endsWith(name)).length,
+  };
+}
+
 const HONEST = `
-import os, resource, signal, subprocess, sys
+import ctypes, os, resource, signal, subprocess, sys
 signal.signal(signal.SIGUSR1, lambda *_: print("handled"))
 os.kill(os.getpid(), signal.SIGUSR1)
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -303,6 +364,8 @@ with open("own", "w") as file:
     os.utime(file.fileno())
     print("written", file=file)
 print(open("own").read().strip())
+facts = (ctypes.c_ulong * 14)()
+print(ctypes.CDLL(None).sysinfo(facts), facts[4] > 0)
 sys.stdout.flush()
 os._exit(7)`;
 
