@@ -25,7 +25,7 @@ declare
     retention_facts,begin_retention,purge_due,month_due,detach_due,drop_due,end_retention,
     stored_contents,put_pieces,drop_arrived,create_test_set,remove_test_set,list_test_sets,forget_arrived,
     follow_output,forget_output,
-    expire_pending,forget_idempotency,count_refusals,forget_refusals,end_long_audits,rebase_rounds,
+    expire_pending,forget_idempotency,count_refusals,forget_refusals,end_long_audits,rebase_rounds,set_aside,take_back,
     has_operators,sign_in,sign_out,find_session,console_now,console_search,console_submission,console_bytes,console_deliveries,
     console_accounts,console_account,console_tiers,console_log,console_create_key,console_rotate_key,console_revoke_key,console_set_tier,console_replay,
     seal_window,read_tiles,leaf_tile,put_checkpoint,last_checkpoint,last_sketch,put_cosignature,cosigned}';

@@ -151,15 +151,16 @@ begin
     update key_usage u set dispatched = u.dispatched - cardinality(keys) where u.key_id = keys[1] returning u.gated into waits;
   else
     perform from key_usage u where u.key_id = any (keys) order by (select k.account_id from keys k where k.id = u.key_id), u.key_id for update;
-    -- A submission that ended while it was gated has taken none of its key's concurrency.
+    -- A submission that ended while it was gated has taken none of its key's concurrency; what was set aside is not counted at all.
     with ended as materialized (
       select x.id, x.key_id from unnest(ids, keys) x(id, key_id)
     ), gone as (
       delete from gated h using ended e where h.submission_id = any (never_started) and h.key_id = e.key_id and h.submission_id = e.id
-      returning h.key_id
+      returning h.key_id, h.aside
     ), change as (
-      select e.key_id, (count(*) - coalesce(max(g.n), 0))::integer as was_dispatched, coalesce(max(g.n), 0)::integer as was_gated
-      from ended e left join (select key_id, count(*) as n from gone group by 1) g using (key_id) group by e.key_id
+      select e.key_id, (count(*) - coalesce(max(g.n), 0))::integer as was_dispatched, coalesce(max(g.counted), 0)::integer as was_gated
+      from ended e left join (
+        select key_id, count(*) as n, count(*) filter (where aside is null) as counted from gone group by 1) g using (key_id) group by e.key_id
     ), changed as (
       update key_usage u set dispatched = u.dispatched - c.was_dispatched, gated = u.gated - c.was_gated
       from change c where u.key_id = c.key_id returning u.gated

@@ -21,7 +21,7 @@ begin
       select * into progress from queue_progress();
     end if;
     select array_agg(submission_id) into chosen from (
-      select h.submission_id from gated h where h.key_id = k.key_id order by h.submission_id limit k.free
+      select h.submission_id from gated h where h.key_id = k.key_id and h.aside is null order by h.submission_id limit k.free
     ) x;
     continue when chosen is null;
     delete from gated h where h.key_id = k.key_id and h.submission_id = any (chosen);

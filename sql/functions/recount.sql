@@ -34,7 +34,8 @@ begin
 
   update key_usage u set dispatched = c.dispatched, gated = c.gated
   from (
-    select k.id, (count(s.id) filter (where h.submission_id is null))::integer as dispatched, count(h.submission_id)::integer as gated
+    select k.id, (count(s.id) filter (where h.submission_id is null))::integer as dispatched,
+      (count(h.submission_id) filter (where h.aside is null))::integer as gated
     from keys k
     left join unnest(unended) s on s.key_id = k.id
     left join gated h on h.key_id = s.key_id and h.submission_id = s.id

@@ -28,6 +28,15 @@ export function choresOf(options: {
   const chores: Chore[] = [
     { name: 'rebase', every_ms: SECOND, run: (db) => db`select runledger.rebase_rounds()` },
     {
+      name: 'languages',
+      every_ms: 2 * SECOND,
+      run: async (db, stopping) => {
+        const most = MOVED_AT_ONCE;
+        await untilFew(stopping, most, () => db`select runledger.take_back(${most}) as done`);
+        await untilFew(stopping, most, () => db`select runledger.set_aside(${most}) as done`);
+      },
+    },
+    {
       name: 'orphans',
       every_ms: 5 * SECOND,
       run: (db) => db`select runledger.free_orphaned_jobs()`,
@@ -51,13 +60,17 @@ export function choresOf(options: {
       name: 'idempotency',
       every_ms: 10 * MINUTE,
       run: (db, stopping) =>
-        removeAll(stopping, () => db`select runledger.forget_idempotency(${AT_ONCE}) as gone`),
+        untilFew(
+          stopping,
+          AT_ONCE,
+          () => db`select runledger.forget_idempotency(${AT_ONCE}) as done`,
+        ),
     },
     {
       name: 'output',
       every_ms: 5 * SECOND,
       run: (db, stopping) =>
-        removeAll(stopping, () => db`select runledger.forget_output() as gone`),
+        untilFew(stopping, AT_ONCE, () => db`select runledger.forget_output() as done`),
     },
     {
       name: 'arrived',
@@ -98,13 +111,18 @@ async function expirePending(db: Db, stopping: AbortSignal, max_age_s: number): 
   }
 }
 
-/** So many rows are removed in one statement. */
+/** So many rows are removed in one statement, or put elsewhere. */
 const AT_ONCE = 10_000;
+const MOVED_AT_ONCE = 1_000;
 
 /** All that are due: one statement in each round would not keep up where many are submitted, or much output is shown. */
-async function removeAll(stopping: AbortSignal, remove: () => Promise<{ gone: number }[]>) {
-  let gone = AT_ONCE;
-  while (gone === AT_ONCE && !stopping.aborted) [{ gone }] = (await remove()) as [{ gone: number }];
+async function untilFew(
+  stopping: AbortSignal,
+  most: number,
+  next: () => Promise<{ done: number }[]>,
+): Promise<void> {
+  let done = most;
+  while (done >= most && !stopping.aborted) [{ done }] = (await next()) as [{ done: number }];
 }
 
 export async function startMaintenance(

@@ -56,7 +56,7 @@ function queueGauges(gauge: Gauge): void {
   gauge('runledger_queue_depth', 'Submissions that no worker has started.', (f) => f.waiting);
   gauge(
     'runledger_queue_held',
-    'Of those, the submissions that are gated: their key is at its limit.',
+    'Of those, the submissions that more workers would not start: their key is at its limit, or no worker runs their language.',
     (f) => f.gated,
   );
   gauge('runledger_executions_running', 'Executions that run.', (f) => f.running);

@@ -77,7 +77,7 @@ const counters: readonly Question[] = [
       select k.id as key_id, coalesce(c.dispatched, 0) as dispatched, coalesce(c.gated, 0) as gated
       from runledger.keys k left join (
         select s.key_id, (count(*) filter (where h.submission_id is null))::integer as dispatched,
-          count(h.submission_id)::integer as gated
+          (count(h.submission_id) filter (where h.aside is null))::integer as gated
         from runledger.submissions s
         left join runledger.gated h on h.key_id = s.key_id and h.submission_id = s.id
         where s.status in ('pending', 'running') group by s.key_id) c on c.key_id = k.id`,

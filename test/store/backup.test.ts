@@ -109,7 +109,7 @@ t.test('a backup of an older version is brought to this one', async (t) => {
   // As the version made it that had no retention: without its migration, those after it, and what they add.
   const older = join(folder, 'older.backup');
   const before = (text: string) =>
-    ['runledger.consumers', 'runledger.leases']
+    ['runledger.consumers', 'runledger.gated', 'runledger.leases']
       .reduce(withoutLastColumn, text)
       .replace(/,"000014_[^\]]*(?=\])/, '')
       .replace(/\{"table":"runledger\.retention".*?\]\}\n.*?\0\0\0\0(?=\{"table")/s, '');

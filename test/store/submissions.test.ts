@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { fetchExecutions } from '../../src/store/jobs.ts';
 import { createSubmissions, type SubmitOutcome } from '../../src/store/submissions.ts';
+import { verify } from '../../src/store/verify.ts';
 import { eventually, until } from '../support/eventually.ts';
 import { lockWaits } from '../support/lock_waits.ts';
 import { idOf, newId, outcome, start, submission, tally, webhook, world } from './world.ts';
@@ -362,6 +363,57 @@ t.test(
     t.match(await usage(), { dispatched: 4, gated: 0 }, 'a raised tier takes effect at once');
   },
 );
+
+t.test('what no worker can run holds up no other submission of its key', async (t) => {
+  const w = await world(t);
+  await w.tier('two', 0, 2);
+  const key = await w.key({ tier: 'two' });
+  const { submit } = w.submissions();
+  const add = async (language: string) => {
+    const one = submission({ language });
+    const id = idOf(await submit({ secret_digest: key.digest, submission: one }));
+    // Ids of one millisecond have no order.
+    await wait(2);
+    return id;
+  };
+  const java: string[] = [];
+  for (let n = 0; n < 5; n++) java.push(await add('java'));
+  const python = [await add('python'), await add('python'), await add('python')];
+  const state = async () => {
+    const [row] = await w.db`
+      select dispatched, gated, (select array_agg(submission_id order by submission_id) from runledger.gated where aside is null) as waiting,
+        (select array_agg(submission_id order by submission_id) from runledger.gated where aside = 'java') as aside,
+        (select array_agg((payload ->> 'id')::uuid order by payload ->> 'id') from graphile_worker._private_jobs
+          where (payload ->> 'id')::uuid in (select id from runledger.submissions where status = 'pending')) as jobs
+      from runledger.key_usage where key_id = ${key.id}`;
+    return row!;
+  };
+  const moved = async (name: 'set_aside' | 'take_back') => {
+    const [row] = await w.web.unsafe(`select runledger.${name}() as moved`);
+    return row!['moved'];
+  };
+  const full = { dispatched: 2, gated: 6, jobs: java.slice(0, 2), aside: null };
+  t.match(await state(), full);
+  t.equal(await moved('set_aside'), 0, 'nothing else could run');
+  const { executions } = await w.consumer({ language: 'python' });
+  t.equal(await moved('set_aside'), 5);
+  t.match(await state(), { dispatched: 2, gated: 1, aside: java, jobs: python.slice(0, 2) });
+  t.equal(await moved('set_aside'), 0);
+  t.same((await verify(w.db, { head: null, signers: [] })).problems, [], 'every counter is right');
+  t.equal((await w.db`select runledger.recount() as wrong`)[0]!['wrong'], 0);
+  await w.cancel(java[4]!);
+  t.match(await state(), { dispatched: 2, gated: 1, aside: java.slice(0, 4) });
+  await start(executions, python[0]!);
+  await executions.complete({ submission_id: python[0]!, attempt: 1, outcome: outcome() });
+  t.match(await state(), { dispatched: 2, gated: 0, jobs: python.slice(1) });
+  t.equal(await moved('take_back'), 0, 'there is still no such worker');
+  const later = await add('python');
+  await w.consumer({ language: 'java' });
+  t.equal(await moved('take_back'), 4);
+  t.match(await state(), { dispatched: 2, gated: 5, aside: null });
+  for (const id of [...java.slice(0, 4), ...python.slice(1), later]) await w.cancel(id);
+  t.match(await state(), { dispatched: 0, gated: 0, waiting: null });
+});
 
 t.test('a key without a limit is gated at four for each slot, and at 16 at least', async (t) => {
   const w = await world(t);

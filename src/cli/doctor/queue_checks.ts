@@ -64,7 +64,7 @@ const queue: Check = {
     const facts = await queueFacts(await context.database());
     const { waiting, gated, running, oldest_wait_s } = facts;
     const oldest = oldest_wait_s > 0 ? `, the oldest for ${Math.round(oldest_wait_s)} s` : '';
-    const found = `${waiting} of ${queue_capacity} submissions wait${oldest}; ${gated} of them for their key's limit; ${running} run`;
+    const found = `${waiting} of ${queue_capacity} submissions wait${oldest}; ${gated} of them for their key's limit or a worker of their language; ${running} run`;
     const add = 'add workers or slots';
     if (waiting >= queue_capacity)
       return [fail('queue', `full: ${found}`, `${add}, or raise RUNLEDGER_QUEUE_CAPACITY`)];

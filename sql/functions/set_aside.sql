@@ -1,0 +1,110 @@
+-- A submission that no living worker can run must not take a place of its key: the key's others would wait for as long as no
+-- such worker comes. So where others of its key are gated, it is set aside: it has no job, and its key counts it neither as
+-- dispatched nor as gated. When a worker of its language comes, it is gated as before, and the key's oldest goes first. While
+-- no worker lives at all, nothing is set aside, because nothing else could run.
+--
+-- Both functions are a chore of web processes. They answer how many submissions they moved; at `most`, there may be more.
+
+create or replace function runledger.set_aside(most integer default 1000) returns integer
+language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+#variable_conflict use_column
+declare
+  languages constant text[] := array(select a.language from alive_languages() a);
+  keys uuid[];
+  jobs bigint[];
+  moved integer := 0;
+begin
+  if cardinality(languages) = 0 or not pg_try_advisory_xact_lock(x'524c4153'::bigint) then
+    return 0;
+  end if;
+  -- The keys that have gated submissions: one look into the index for each.
+  with recursive waiting as (
+    (select g.key_id from gated g where g.aside is null order by g.key_id limit 1)
+    union all
+    select (select g.key_id from gated g where g.key_id > w.key_id and g.aside is null order by g.key_id limit 1)
+    from waiting w where w.key_id is not null
+  )
+  select array_agg(w.key_id) into keys from waiting w where w.key_id is not null;
+  if keys is null then
+    return 0;
+  end if;
+  select array_agg(x.id), array_agg(distinct x.key_id) into jobs, keys from (
+    select j.id, s.key_id from graphile_worker._private_tasks t
+    join graphile_worker._private_jobs j on j.task_id = t.id and j.is_available = true
+    join submissions s on s.id = (j.payload ->> 'id')::uuid
+    where is_execution(t.identifier) and t.identifier <> all (array(select execution_task(l) from unnest(languages) l))
+      and s.key_id = any (keys) and s.attempts = 0
+    limit most
+  ) x;
+  if jobs is null then
+    return 0;
+  end if;
+  perform from key_usage u join keys k on k.id = u.key_id where u.key_id = any (keys)
+  order by k.account_id, u.key_id for update of u;
+  -- What has ended by now keeps its job, which is stale.
+  with left_over as (
+    delete from graphile_worker._private_jobs j where j.id = any (lock_jobs(jobs)) returning (j.payload ->> 'id')::uuid as id
+  ), put as (
+    insert into gated (key_id, submission_id, aside)
+    select s.key_id, s.id, s.language from left_over l join submissions s on s.id = l.id
+    where s.status = 'pending' and s.attempts = 0
+    returning key_id
+  ), counted as (
+    update key_usage u set dispatched = u.dispatched - p.n
+    from (select key_id, count(*)::integer as n from put group by 1) p where u.key_id = p.key_id returning p.n
+  )
+  select coalesce(sum(n), 0) into moved from counted;
+  -- Otherwise the next of their language would get these places.
+  with put as (
+    update gated g set aside = x.language
+    from (
+      select g.key_id, g.submission_id, s.language from gated g join submissions s on s.id = g.submission_id
+      where g.key_id = any (keys) and g.aside is null and s.language <> all (languages) limit most
+    ) x where g.key_id = x.key_id and g.submission_id = x.submission_id
+    returning g.key_id
+  ), counted as (
+    update key_usage u set gated = u.gated - p.n
+    from (select key_id, count(*)::integer as n from put group by 1) p where u.key_id = p.key_id returning p.n
+  )
+  select moved + coalesce(sum(n), 0) into moved from counted;
+  perform promote(keys);
+  return moved;
+end
+$$;
+
+create or replace function runledger.take_back(most integer default 1000) returns integer
+language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+#variable_conflict use_column
+declare
+  ids uuid[];
+  keys uuid[];
+  moved integer;
+begin
+  if not exists (select from gated g where g.aside is not null) or not pg_try_advisory_xact_lock(x'524c4153'::bigint) then
+    return 0;
+  end if;
+  select array_agg(x.submission_id), array_agg(distinct x.key_id) into ids, keys from (
+    select g.submission_id, g.key_id from gated g
+    where g.aside = any (array(select a.language from alive_languages() a)) order by g.aside, g.submission_id limit most
+  ) x;
+  if ids is null then
+    return 0;
+  end if;
+  perform from key_usage u join keys k on k.id = u.key_id where u.key_id = any (keys)
+  order by k.account_id, u.key_id for update of u;
+  with back as (
+    update gated g set aside = null where g.key_id = any (keys) and g.submission_id = any (ids) and g.aside is not null
+    returning g.key_id
+  ), counted as (
+    update key_usage u set gated = u.gated + b.n
+    from (select key_id, count(*)::integer as n from back group by 1) b where u.key_id = b.key_id returning b.n
+  )
+  select coalesce(sum(n), 0) into moved from counted;
+  perform promote(keys);
+  return moved;
+end
+$$;
