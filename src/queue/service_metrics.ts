@@ -59,6 +59,11 @@ function queueGauges(gauge: Gauge): void {
     'Of those, the submissions that more workers would not start: their key is at its limit, or no worker runs their language.',
     (f) => f.gated,
   );
+  gauge(
+    'runledger_queue_again',
+    'Submissions that were lost with a worker and wait to be run again; about, because some jobs lag behind.',
+    (f) => f.again,
+  );
   gauge('runledger_executions_running', 'Executions that run.', (f) => f.running);
   gauge(
     'runledger_queue_oldest_wait_seconds',

@@ -3,8 +3,10 @@ import type { Db } from '../db.ts';
 
 export type QueueFacts = {
   waiting: number;
-  /** Of those, the submissions whose key is at its limit. */
+  /** Of those, the submissions whose key is at its limit, or whose language no worker runs. */
   gated: number;
+  /** Lost, and to be run again. */
+  again: number;
   running: number;
   oldest_wait_s: number;
   deliveries_waiting: number;

@@ -109,7 +109,12 @@ t.test('a report without a lease is recorded and changes nothing', async (t) => 
   );
   t.match(await rowOf(s), { status: 'running', version: 4 });
 
+  const facts = () => s.w.db`select waiting::integer, again::integer from runledger.queue_facts()`;
+  // As the worker that fetched it does.
+  await s.w.db`delete from graphile_worker._private_jobs`;
+  t.same([...(await facts())], [{ waiting: 0, again: 0 }]);
   t.same(await s.mine.executions.release([s.id], 'shutdown'), [s.id]);
+  t.same([...(await facts())], [{ waiting: 0, again: 1 }], 'it takes no place in the queue');
   t.equal(await s.mine.executions.complete(late), 'refused', 'not after it was given back');
   t.match(await start(s.others.executions, s.id, 2), { order: { attempt: 2 } });
   t.equal(await s.mine.executions.complete(late), 'refused', 'not while another runs it');

@@ -28,9 +28,9 @@ const workers: Check = {
   },
 };
 
-function noWorker({ waiting, oldest_wait_s }: QueueFacts): Finding {
+function noWorker({ waiting, again }: QueueFacts): Finding {
   // What a worker has lost waits, too, and takes no place in the queue.
-  if (waiting === 0 && oldest_wait_s > 0)
+  if (waiting === 0 && again > 0)
     return fail('workers', 'none is alive, and what was lost waits to be run again', START_ONE);
   if (waiting === 0) return warn('workers', 'none is alive: submissions would wait', START_ONE);
   return fail('workers', `none is alive, and ${waiting} submissions wait`, START_ONE);
@@ -62,13 +62,15 @@ const queue: Check = {
   look: async (context) => {
     const { queue_capacity } = context.config;
     const facts = await queueFacts(await context.database());
-    const { waiting, gated, running, oldest_wait_s } = facts;
+    const { waiting, gated, again, running, oldest_wait_s } = facts;
     const oldest = oldest_wait_s > 0 ? `, the oldest for ${Math.round(oldest_wait_s)} s` : '';
-    const found = `${waiting} of ${queue_capacity} submissions wait${oldest}; ${gated} of them for their key's limit or a worker of their language; ${running} run`;
+    const lost = again > 0 ? `; ${again} were lost and wait to be run again` : '';
+    const held = `${gated} of them for their key's limit or a worker of their language`;
+    const found = `${waiting} of ${queue_capacity} submissions wait${oldest}; ${held}${lost}; ${running} run`;
     const add = 'add workers or slots';
     if (waiting >= queue_capacity)
       return [fail('queue', `full: ${found}`, `${add}, or raise RUNLEDGER_QUEUE_CAPACITY`)];
-    if ((waiting > gated || waiting === 0) && oldest_wait_s > LONG_WAIT_S)
+    if ((waiting > gated || again > 0) && oldest_wait_s > LONG_WAIT_S)
       return [warn('queue', found, add)];
     return [ok('queue', found)];
   },
