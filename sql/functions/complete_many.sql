@@ -103,6 +103,8 @@ as $$
 #variable_conflict use_variable
 declare
   ids uuid[]; keys uuid[]; never_started uuid[];
+  -- those that wait may be gated
+  waiting uuid[];
   -- with the digests of the output
   all_facts jsonb[];
   ended submissions[];
@@ -122,10 +124,11 @@ begin
     delete from leases l where l.submission_id = any (array(select id from unnest(found_rows))) returning l.submission_id, l.reply_to
   )
   select array_agg(x.id order by x.n), array_agg(x.key_id order by x.n), array_agg(x.id order by x.n) filter (where x.attempts = 0),
+    array_agg(x.id order by x.n) filter (where x.status = 'pending'),
     bool_or(x.has_webhook), array_agg(x.facts order by x.n),
     (select jsonb_object_agg(f.submission_id, f.reply_to) from freed f where f.reply_to is not null)
-  into ids, keys, never_started, has_webhooks, all_facts, replies from (
-    select s.ordinality as n, s.id, s.key_id, s.attempts, s.has_webhook,
+  into ids, keys, never_started, waiting, has_webhooks, all_facts, replies from (
+    select s.ordinality as n, s.id, s.key_id, s.attempts, s.status, s.has_webhook,
       -- What is cancelled leaves no output.
       case types[s.ordinality] when 'submission.cancelled' then facts[s.ordinality]
         else facts[s.ordinality] || jsonb_build_object('bytes', coalesce(d.bytes, '{}')) end as facts
@@ -147,7 +150,7 @@ begin
   end if;
 
   -- The keys' rows come after the submissions' in the order of locks, and late: submitting waits for them.
-  if keys[1] = all (keys) and never_started is null then
+  if keys[1] = all (keys) and waiting is null then
     update key_usage u set dispatched = u.dispatched - cardinality(keys) where u.key_id = keys[1] returning u.gated into waits;
   else
     perform from key_usage u where u.key_id = any (keys) order by (select k.account_id from keys k where k.id = u.key_id), u.key_id for update;
@@ -155,7 +158,7 @@ begin
     with ended as materialized (
       select x.id, x.key_id from unnest(ids, keys) x(id, key_id)
     ), gone as (
-      delete from gated h using ended e where h.submission_id = any (never_started) and h.key_id = e.key_id and h.submission_id = e.id
+      delete from gated h using ended e where h.submission_id = any (waiting) and h.key_id = e.key_id and h.submission_id = e.id
       returning h.key_id, h.aside
     ), change as (
       select e.key_id, (count(*) - coalesce(max(g.n), 0))::integer as was_dispatched, coalesce(max(g.counted), 0)::integer as was_gated

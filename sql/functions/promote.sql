@@ -33,7 +33,8 @@ begin
   end loop;
   if cardinality(ids) > 0 then
     perform enqueue_executions(ids,
-      array_agg(s.language order by o), array_agg(round_priority(rd, progress.round_base) order by o))
+      array_agg(s.language order by o), array_agg(round_priority(rd, progress.round_base) order by o),
+      array_agg(s.deaths > 0 order by o))
     from unnest(ids, rounds) with ordinality x(id, rd, o) join submissions s on s.id = x.id;
   end if;
   return cardinality(ids);

@@ -1,22 +1,23 @@
 -- A submission that no living worker can run must not take a place of its key: the key's others would wait for as long as no
 -- such worker comes. So where others of its key are gated, it is set aside: it has no job, and its key counts it neither as
--- dispatched nor as gated. When a worker of its language comes, it is gated as before, and the key's oldest goes first. While
--- no worker lives at all, nothing is set aside, because nothing else could run.
+-- dispatched nor as gated. When a worker of its language comes, it is gated as before, and the key's oldest goes first. While no
+-- worker lives at all, nothing is set aside, because nothing else could run. A worker that has just gone may be starting again.
 --
 -- Both functions are a chore of web processes. They answer how many submissions they moved; at `most`, there may be more.
 
-create or replace function runledger.set_aside(most integer default 1000) returns integer
+create or replace function runledger.set_aside(most integer default 200) returns integer
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare
-  languages constant text[] := array(select a.language from alive_languages() a);
+  languages text[];
   keys uuid[];
   jobs bigint[];
-  moved integer := 0;
+  moved integer;
+  others integer;
 begin
-  if cardinality(languages) = 0 or not pg_try_advisory_xact_lock(x'524c4153'::bigint) then
+  if not exists (select from alive_workers()) or not pg_try_advisory_xact_lock(x'524c4153'::bigint) then
     return 0;
   end if;
   -- The keys that have gated submissions: one look into the index for each.
@@ -30,12 +31,14 @@ begin
   if keys is null then
     return 0;
   end if;
+  languages := array(select distinct l from consumers c, jsonb_object_keys(c.toolchains) l
+    where c.kind = 'worker' and greatest(c.heartbeat_at, c.ended_at) > clock() - interval '30 seconds');
   select array_agg(x.id), array_agg(distinct x.key_id) into jobs, keys from (
     select j.id, s.key_id from graphile_worker._private_tasks t
     join graphile_worker._private_jobs j on j.task_id = t.id and j.is_available = true
     join submissions s on s.id = (j.payload ->> 'id')::uuid
     where is_execution(t.identifier) and t.identifier <> all (array(select execution_task(l) from unnest(languages) l))
-      and s.key_id = any (keys) and s.attempts = 0
+      and s.key_id = any (keys) and s.status = 'pending'
     limit most
   ) x;
   if jobs is null then
@@ -43,16 +46,18 @@ begin
   end if;
   perform from key_usage u join keys k on k.id = u.key_id where u.key_id = any (keys)
   order by k.account_id, u.key_id for update of u;
-  -- What has ended by now keeps its job, which is stale.
+  -- A statement of its own: the next one sees what was fetched before these locks.
+  jobs := lock_jobs(jobs);
+  -- The rounds of these jobs are given back, or the key's others would come behind them.
   with left_over as (
-    delete from graphile_worker._private_jobs j where j.id = any (lock_jobs(jobs)) returning (j.payload ->> 'id')::uuid as id
+    delete from graphile_worker._private_jobs j where j.id = any (jobs) and j.locked_at is null
+    returning (j.payload ->> 'id')::uuid as id
   ), put as (
     insert into gated (key_id, submission_id, aside)
-    select s.key_id, s.id, s.language from left_over l join submissions s on s.id = l.id
-    where s.status = 'pending' and s.attempts = 0
+    select s.key_id, s.id, s.language from left_over l join submissions s on s.id = l.id where s.status = 'pending'
     returning key_id
   ), counted as (
-    update key_usage u set dispatched = u.dispatched - p.n
+    update key_usage u set dispatched = u.dispatched - p.n, round = u.round - p.n
     from (select key_id, count(*)::integer as n from put group by 1) p where u.key_id = p.key_id returning p.n
   )
   select coalesce(sum(n), 0) into moved from counted;
@@ -68,13 +73,13 @@ begin
     update key_usage u set gated = u.gated - p.n
     from (select key_id, count(*)::integer as n from put group by 1) p where u.key_id = p.key_id returning p.n
   )
-  select moved + coalesce(sum(n), 0) into moved from counted;
-  perform promote(keys);
-  return moved;
+  select coalesce(sum(n), 0) into others from counted;
+  perform promote(keys) where others < most;
+  return moved + others;
 end
 $$;
 
-create or replace function runledger.take_back(most integer default 1000) returns integer
+create or replace function runledger.take_back(most integer default 200) returns integer
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$

@@ -32,8 +32,12 @@ export function choresOf(options: {
       every_ms: 2 * SECOND,
       run: async (db, stopping) => {
         const most = MOVED_AT_ONCE;
-        await untilFew(stopping, most, () => db`select runledger.take_back(${most}) as done`);
-        await untilFew(stopping, most, () => db`select runledger.set_aside(${most}) as done`);
+        await untilFew(stopping, most, () =>
+          halfOfTheTime(db`select runledger.take_back(${most}) as done`),
+        );
+        await untilFew(stopping, most, () =>
+          halfOfTheTime(db`select runledger.set_aside(${most}) as done`),
+        );
       },
     },
     {
@@ -102,18 +106,23 @@ export function choresOf(options: {
 /** All that are due: in a full queue without a worker, they are more than one statement ends. */
 async function expirePending(db: Db, stopping: AbortSignal, max_age_s: number): Promise<void> {
   for (;;) {
-    const began_ms = performance.now();
-    const [row] = await db<{ done: number }[]>`
-      select runledger.expire_pending(make_interval(secs => ${max_age_s}::double precision)) as done`;
+    const [row] = await halfOfTheTime(db<{ done: number }[]>`
+      select runledger.expire_pending(make_interval(secs => ${max_age_s}::double precision)) as done`);
     if (row!.done === 0 || stopping.aborted) return;
-    // Every submit waits for that statement. So half of the time is theirs.
-    await wait(performance.now() - began_ms);
   }
+}
+
+/** Submits wait for such a statement. So half of the time is theirs. */
+async function halfOfTheTime<T>(statement: Promise<T>): Promise<T> {
+  const began_ms = performance.now();
+  const answer = await statement;
+  await wait(performance.now() - began_ms);
+  return answer;
 }
 
 /** So many rows are removed in one statement, or put elsewhere. */
 const AT_ONCE = 10_000;
-const MOVED_AT_ONCE = 1_000;
+const MOVED_AT_ONCE = 200;
 
 /** All that are due: one statement in each round would not keep up where many are submitted, or much output is shown. */
 async function untilFew(

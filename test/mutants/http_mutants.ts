@@ -383,8 +383,8 @@ export const httpMutants: readonly Mutant[] = [
     PARSE,
     [
       'a list that is too long is not checked item by item',
-      'if (long.length > 0) return',
-      'if (long === null) return',
+      'value.length = 0;',
+      '',
     ],
     ['a value that nests too deep ends', ' || depth === DEPTH_LIMIT', ''],
     [

@@ -174,8 +174,8 @@ export const judgingMutants: readonly Mutant[] = [
     ],
     [
       'a checker that failed explains no limit',
-      "verdict: 'IE', limit_exceeded: null",
-      "verdict: 'IE'",
+      "verdict: 'IE', exit_code: null, signal: null, limit_exceeded: null",
+      "...of_run, verdict: 'IE', exit_code: null, signal: null",
     ],
   ),
   ...inFile(

@@ -68,8 +68,8 @@ export const queueMutants: readonly Mutant[] = [
   ]),
   ...inFile('src/queue/maintain.ts', 'test/queue/maintain.test.ts', [
     'all keys that are due are forgotten',
-    'while (gone === AT_ONCE &&',
-    'while (gone < 0 &&',
+    'while (done >= most &&',
+    'while (done < 0 &&',
   ]),
   ...inFile('src/queue/maintain.ts', 'test/queue/maintain.test.ts', [
     'partitions come before requests',

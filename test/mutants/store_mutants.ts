@@ -180,8 +180,40 @@ export const storeMutants: readonly Mutant[] = [
     'a.pending + sign',
   ]),
   ...inFile(
+    'sql/functions/set_aside.sql',
+    SUBMISSIONS,
+    [
+      'nothing is set aside while no worker lives',
+      'if not exists (select from alive_workers()) or',
+      'if',
+    ],
+    ['a worker that has just gone may come back', "interval '30 seconds'", "interval '0 seconds'"],
+    [
+      'no place is left to the next of that language',
+      'and s.language <> all (languages) limit',
+      'and false limit',
+    ],
+    [
+      'its key counts it no more',
+      'set dispatched = u.dispatched - p.n',
+      'set dispatched = u.dispatched',
+    ],
+    ['what comes back is counted', 'set gated = u.gated + b.n', 'set gated = u.gated'],
+    [
+      'only what can run comes back',
+      'array(select a.language from alive_languages() a)',
+      "'{java}'::text[]",
+    ],
+  ),
+  ...inFile(
     'sql/functions/promote.sql',
     [SUBMISSIONS, EXECUTIONS],
+    ['what is set aside gets no job', 'and h.aside is null', ''],
+    [
+      'what died with its worker runs alone',
+      'array_agg(s.deaths > 0 order by o)',
+      'array_agg(false order by o)',
+    ],
     [
       'the oldest gated submission goes first',
       'order by h.submission_id limit k.free',

@@ -408,10 +408,32 @@ t.test('what no worker can run holds up no other submission of its key', async (
   t.match(await state(), { dispatched: 2, gated: 0, jobs: python.slice(1) });
   t.equal(await moved('take_back'), 0, 'there is still no such worker');
   const later = await add('python');
-  await w.consumer({ language: 'java' });
+  const gone = await w.consumer({ language: 'java' });
   t.equal(await moved('take_back'), 4);
   t.match(await state(), { dispatched: 2, gated: 5, aside: null });
-  for (const id of [...java.slice(0, 4), ...python.slice(1), later]) await w.cancel(id);
+  for (const submission_id of python.slice(1)) {
+    await start(executions, submission_id);
+    await executions.complete({ submission_id, attempt: 1, outcome: outcome() });
+  }
+  t.match(await state(), { dispatched: 2, gated: 3, jobs: java.slice(0, 2) });
+  await start(gone.executions, java[0]!);
+  // As the worker that fetched it does.
+  await w.db`delete from graphile_worker._private_jobs where payload ->> 'id' = ${java[0]!}`;
+  await w.db`select runledger.retire_consumer(${gone.id}, 'worker_died', '{}')`;
+  t.equal(await moved('set_aside'), 0, 'its worker may be starting again');
+  await w.db`
+    update runledger.consumers set heartbeat_at = heartbeat_at - interval '31 s', ended_at = ended_at - interval '31 s'
+    where id = ${gone.id}`;
+  t.equal(await moved('set_aside'), 4, 'what was lost, too');
+  t.match(await state(), { dispatched: 1, gated: 0, jobs: [later], aside: java.slice(0, 4) });
+  t.same((await verify(w.db, { head: null, signers: [] })).problems, []);
+  await w.consumer({ language: 'java' });
+  t.equal(await moved('take_back'), 4);
+  t.match(await state(), { dispatched: 2, gated: 3, jobs: [java[0], later] });
+  const [alone] = await w.db`
+    select payload ->> 'alone' as alone from graphile_worker._private_jobs where payload ->> 'id' = ${java[0]!}`;
+  t.same(alone, { alone: 'true' }, 'it was there when its worker died');
+  for (const id of [...java.slice(0, 4), later]) await w.cancel(id);
   t.match(await state(), { dispatched: 0, gated: 0, waiting: null });
 });
 
