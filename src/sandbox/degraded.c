@@ -80,7 +80,8 @@ bool degraded_usable(unsigned uid_base, char *why, size_t size) {
 void degraded_open(const struct slot_setup *slot_setup) {
   setup = slot_setup;
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
-  if (!setup->identity.shares_uid) kill_user(&setup->identity); /* if another slot of this number died in a run */
+  if (!setup->identity.shares_uid && !kill_user(&setup->identity)) /* of an earlier launcher */
+    fail("end what an earlier run left");
   degraded_files_open(setup);
   degraded_remove();
   /* Only root has these sets to give up. */
@@ -244,11 +245,7 @@ static void run_program(pid_t slot, const int *files) {
 static void kill_all(void) {
   for (useconds_t pause_us = KILL_AGAIN_US;; pause_us += pause_us < KILL_AGAIN_MOST_US ? pause_us / 8 : 0) {
     pid_t reaped;
-    if (!setup->identity.shares_uid) {
-      kill_user(&setup->identity);
-    } else {
-      kill_children(NULL);
-    }
+    if (setup->identity.shares_uid || !kill_user(&setup->identity)) kill_children(NULL);
     while ((reaped = waitpid(-1, NULL, WNOHANG)) > 0) continue;
     if (reaped < 0 && errno == ECHILD) return;
     usleep(pause_us);

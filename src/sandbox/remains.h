@@ -12,7 +12,7 @@
  */
 bool kill_children(bool (*is_kept)(pid_t child));
 
-/* Kills all processes of a box that has a user id of its own. */
-void kill_user(const struct identity *identity);
+/* Kills all processes of a box that has a user id of its own. false: it could not, for want of a process or of time. */
+bool kill_user(const struct identity *identity);
 
 #endif

@@ -49,6 +49,7 @@ static void map_ids(const struct slot *slot);
 static void slot_became_idle(struct slot *slot);
 static void reap_orphans(void);
 static bool is_own(pid_t pid);
+static bool end_remains_of(const struct slot *slot);
 static void end_remains(void);
 
 void slots_start(const struct options *chosen, int worker_priority) {
@@ -198,15 +199,14 @@ void slot_died(struct slot *slot) {
 
 /*
  * The boxes of a dead slot die with it, but not at once. Until they are gone, the slot is not restarted, and the worker
- * gets no fault, because a worker that gets one may run the program elsewhere beside the remains. Without groups the remains
- * are the launcher's other children. (Where they have a user id of their own, the next slot ends them when it starts.) A
+ * gets no fault, because a worker that gets one may run the program elsewhere beside the remains, which also count for the
+ * limit of processes. Without groups the remains are the launcher's other children, with all that they started. A
  * process that still exists after GONE_US is blocked in the kernel and executes nothing.
  */
 uint64_t slot_revive(struct slot *slot) {
   if (slot->start_again_us > monotonic_us()) return slot->start_again_us;
   reap_orphans();
-  bool empty = group_sweep(&slot->group);
-  if (groups_kind() == ISOLATION_RLIMITS && slot->identity.shares_uid) empty = kill_children(is_own);
+  bool empty = groups_kind() == ISOLATION_RLIMITS ? end_remains_of(slot) : group_sweep(&slot->group);
   if (*slot->lost && (empty || monotonic_us() - slot->lost_us > GONE_US)) {
     answer_fault(slot->id, "%s", slot->lost);
     *slot->lost = 0;
@@ -238,13 +238,19 @@ static bool is_own(pid_t pid) {
   return false;
 }
 
-/* Without groups: what the runs of ended slots left. */
+/* Without groups: true if nothing of dead slots' runs is left. A user id of its own is ended as a whole. */
+static bool end_remains_of(const struct slot *slot) {
+  if (!slot->identity.shares_uid) kill_user(&slot->identity);
+  return kill_children(is_own);
+}
+
+/* The slots have ended. A look kills, and the next one sees whether all are gone. */
 static void end_remains(void) {
-  for (unsigned i = 0; i < slot_count; i++)
-    if (!slots[i].identity.shares_uid) kill_user(&slots[i].identity);
-  for (const uint64_t begun = monotonic_us(); !kill_children(is_own) && monotonic_us() - begun < GONE_US;) {
-    usleep(1000);
+  const uint64_t begun = monotonic_us();
+  for (bool empty = false; !empty && monotonic_us() - begun < GONE_US; usleep(empty ? 0 : LOOK_US)) {
     reap_orphans();
+    empty = true;
+    for (unsigned i = 0; i < slot_count; i++) empty &= end_remains_of(&slots[i]);
   }
 }
 

@@ -20,7 +20,7 @@ import { spawnBound } from '../support/spawn_bound.ts';
 import { add, temporaryFolder } from '../witness/a_witness.ts';
 import { type TestLog, testLog } from '../witness/log_for_tests.ts';
 
-const KILLS = 200;
+const KILLS = 120;
 /** Witnesses at a time, each with a folder and logs of its own. */
 const LANES = 4;
 /** Logs that appear with each kill. */

@@ -412,7 +412,7 @@ t.test('the autoscaler counts what the service measures', async (t) => {
   t.equal(external.metric.name, rule.name.as);
   const sources = sourcesBelow('src').map(read).join();
   const measured = [rule.seriesQuery, ...rule.metricsQuery.matchAll(/runledger_\w+/g)].map(String);
-  t.equal(measured.length, 4);
+  t.equal(measured.length, 5);
   for (const name of measured) t.ok(sources.includes(`'${name}'`), name);
   const slots = containerOf('worker').env[0].value;
   t.equal(Number(external.target.averageValue), 2 * Number(slots));

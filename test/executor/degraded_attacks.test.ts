@@ -142,12 +142,13 @@ for (const kind of kinds)
       t.equal(said(await sandbox.run(shell('echo next'))), 'next');
     });
 
-    t.test('processes that threads start in a chain are ended with the run', async (t) => {
-      const { request, left } = aChain(join(tool, 'chain'), 'ends');
-      const report = await sandbox.run(request);
-      t.equal(said(report), 'begun');
-      t.equal(left(), 0);
-    });
+    for (const kind of ['chain', 'hops'] as const)
+      t.test(`processes that go on in a ${kind} are ended with the run`, async (t) => {
+        const { request, none } = goingOn(tool, kind, 'ends');
+        const report = await sandbox.run(request);
+        t.equal(said(report), 'begun');
+        t.ok(none());
+      });
 
     t.test('what a run leaves may end slowly', { skip: noTracer }, (t) => endsSlowly(t, sandbox));
 
@@ -156,15 +157,17 @@ for (const kind of kinds)
       const left = () => running(`sleep ${word}`).length;
       const slotsDie = () => killSlots(sandbox.isolation.pid);
       for (const end of [slotsDie, close]) {
-        const chain = aChain(join(tool, 'chain'), 'stays');
-        const lost = [shell(`setsid sleep ${word} & sleep ${word}`), chain.request].map((run) =>
-          sandbox.run(run).catch(() => 'lost'),
-        );
-        const begun = within(60_000, () => left() === 2 && chain.left() > 4);
-        t.equal(await Promise.race([begun, ...lost]), true, `both run before ${end.name}`);
-        await end();
-        t.same(await Promise.all(lost), ['lost', 'lost']);
-        t.ok(await within(60_000, () => left() === 0 && chain.left() === 0), end.name);
+        for (const kind of ['chain', 'hops'] as const) {
+          const others = goingOn(tool, kind, 'stays');
+          const lost = [shell(`setsid sleep ${word} & sleep ${word}`), others.request].map((run) =>
+            sandbox.run(run).catch(() => 'lost'),
+          );
+          const begun = within(60_000, () => left() === 2 && others.left() > 1);
+          t.equal(await Promise.race([begun, ...lost]), true, `both run before ${end.name}`);
+          await (kind === 'chain' ? slotsDie() : end());
+          t.same(await Promise.all(lost), ['lost', 'lost']);
+          t.ok(await within(60_000, () => left() === 0 && others.none()), end.name);
+        }
       }
     });
   });
@@ -246,8 +249,8 @@ async function aFolder(t: Test, kind: string): Promise<string> {
     mkdirSync(join(folder, name), { recursive: true });
   writeFileSync(join(folder, 'data/secret'), SECRET, { mode: 0o600 });
   writeFileSync(join(folder, 'tool/tool'), 'of a toolchain', { mode: 0o644 });
-  const compile = ['-O1', '-pthread', '-xc', '-', '-o', join(folder, 'tool/chain')];
-  execFileSync('cc', compile, { input: CHAIN, stdio: ['pipe', 'ignore', 'inherit'] });
+  const compile = ['-O1', '-pthread', '-xc', '-', '-o', join(folder, 'tool/goes_on')];
+  execFileSync('cc', compile, { input: GOES_ON, stdio: ['pipe', 'ignore', 'inherit'] });
   if (kind === 'own' && isRoot)
     for (const name of ['', 'data', 'store', 'data/secret', 'tool', 'tool/tool'])
       chownSync(join(folder, name), ORDINARY, ORDINARY);
@@ -313,32 +316,46 @@ try:
 except OSError:
     print(made)`;
 
-/** Each process has a thread that starts the next one, as soon as there is room for it. */
-const CHAIN = `
+/**
+ * A chain: each process has a thread that starts the next one, as soon as there is room for it. Hops: each process starts a
+ * sibling of its own and ends.
+ */
+const GOES_ON = `
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
-static void begin(void);
+static void chain(void);
 static void *next(void *none) {
-  for (;;) if (fork() == 0) begin();
+  for (;;) if (fork() == 0) chain();
 }
-static void begin(void) {
+static void chain(void) {
   for (pthread_t thread;;) if (!pthread_create(&thread, NULL, next, NULL)) pthread_join(thread, NULL);
 }
+static void hop(void) {
+  for (;;) if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) > 0) _exit(0);
+}
 int main(int count, char **words) {
-  if (fork() == 0) begin();
+  for (int n = 0; n < 8; n++) if (fork() == 0) words[1][0] == 'c' ? chain() : hop();
   usleep(500000);
   puts("begun");
   fflush(stdout);
-  if (words[1][0] == 's') pause();
+  if (words[2][0] == 's') for (;;) pause();
   _exit(0);
 }`;
 
-function aChain(program: string, end: 'ends' | 'stays') {
+function goingOn(tool: string, kind: 'chain' | 'hops', end: 'ends' | 'stays') {
   const name = randomUUID();
+  const argv = [join(tool, 'goes_on'), kind, end, name];
+  const left = () => pids().filter((pid) => commandOf(pid).endsWith(name)).length;
   return {
-    request: request([program, end, name], { limits: { ...PATIENT, processes: 32 } }),
-    left: () => pids().filter((pid) => commandOf(pid).endsWith(name)).length,
+    request: request(argv, { limits: { ...PATIENT, processes: 48 } }),
+    left,
+    // One that hops can be between two names that a look reads.
+    none: () => Array.from({ length: 30 }, left).every((count) => count === 0),
   };
 }
 

@@ -33,7 +33,13 @@ export async function within(ms: number, holds: () => boolean): Promise<boolean>
 
 /** Ends slots, and waits until the launcher has reaped them: a run that is sent to a slot on its way out is lost with it. */
 export async function killSlots(launcher: number, slots = childrenOf(launcher)): Promise<void> {
-  for (const slot of slots) process.kill(slot, 'SIGKILL');
+  for (const slot of slots) {
+    try {
+      process.kill(slot, 'SIGKILL');
+    } catch {
+      // An orphan that the launcher had got, and that has ended.
+    }
+  }
   const reaped = () => childrenOf(launcher).every((child) => !slots.includes(child));
   if (!(await within(60_000, reaped))) throw new Error('the launcher did not reap its slots');
 }

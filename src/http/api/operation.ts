@@ -55,7 +55,7 @@ export const RESPONSE_HEADERS = {
     'IETF draft: `"key";r=` requests left in the window, `t=` seconds until one more may pass. Absent for a key without a limit.',
   ),
   'RateLimit-Policy': text(
-    'IETF draft: `"key";q=` requests in any `w=` seconds; the window slides.',
+    'IETF draft: `"key";q=` requests in any `w=` seconds; the window slides. Above 600 a minute they are counted by the second, so one may come up to a second later.',
   ),
   'Retry-After': whole('Seconds to wait before the next try.'),
   Location: text('The address of the result, or of the test set.'),
