@@ -155,7 +155,7 @@ t.test('every imported file exists', async (t) => {
 // Imports of types count, too: files in a circle cannot be understood one at a time, whatever they import.
 t.test('no files import each other in a circle', async (t) => {
   const imports = ['src', 'test', 'bench'].flatMap(sourcesBelow).flatMap(importsOf);
-  for (const circle of circlesIn(imports)) t.fail(circle.join(', '));
+  t.strictSame(circlesIn(imports), []);
 });
 
 t.test('a circle is found whole, and only a circle', async (t) => {

@@ -252,6 +252,38 @@ async function hasIPv6(): Promise<boolean> {
   }
 }
 
+t.test('what listens on a secret channel has no statement with its name', async (t) => {
+  const { urls } = await freshDatabase(t);
+  const open = (name: string) => {
+    const db = connect(urls.web, { name, max: 1 });
+    t.teardown(() => db.end({ timeout: 1 }));
+    return db;
+  };
+  const channel = `runledger_${'0123456789abcdef'.repeat(2)}`;
+  const [hearing, heard] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  // The only channel: of a session, the last statement is shown, and another channel's would come behind it.
+  const listening = listen(
+    open('listens'),
+    {},
+    {
+      onFault: (error) => t.fail(String(error)),
+      onHearing: hearing.resolve,
+      secret: { [channel]: heard.resolve },
+    },
+  );
+  t.teardown(() => listening.close());
+  await hearing.promise;
+  // A session of the same role, as another process has it.
+  const other = open('test');
+  const shown = await other<{ query: string }[]>`
+    select query from pg_stat_activity where application_name = 'listens' and datname = current_database()`;
+  t.equal(shown.length, 1);
+  t.match(shown[0]!.query, /hear\(/);
+  t.notMatch(shown[0]!.query, channel);
+  await other`select pg_notify(${channel}, 'hello')`;
+  t.equal(await heard.promise, 'hello');
+});
+
 t.test('an address that no network leads to is as a server that is away', async (t) => {
   for (const tls of [false, { rejectUnauthorized: false }] as const) {
     // No TCP connection to it can even begin.

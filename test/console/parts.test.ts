@@ -275,6 +275,40 @@ t.test('all who look share one refresh, and a slow one delays the next', async (
   t.equal(reads, 2);
 });
 
+t.test('a look within two seconds of the last reading reads nothing', async (t) => {
+  let now = NOON;
+  let reads = 0;
+  let failed = false;
+  const live = createLive(
+    {
+      read: async () => {
+        reads += 1;
+        if (failed) throw new Error('the database is away');
+        return NOW;
+      },
+      queue_capacity: 10,
+      witnesses: () => [],
+      sealingProblem: () => null,
+    },
+    () => now,
+  );
+  const first = await live.state();
+  now += 1_999;
+  t.equal(await live.state(), first);
+  t.equal(reads, 1);
+  now += 1;
+  failed = true;
+  await t.rejects(live.state(), /away/);
+  t.equal(reads, 2);
+  now += 1_999;
+  await t.rejects(live.state(), /away/, 'nor is a failure repeated at once');
+  t.equal(reads, 2);
+  failed = false;
+  now += 1;
+  await live.state();
+  t.equal(reads, 3);
+});
+
 t.test('phases follow each other from the acceptance to the end', async (t) => {
   const event = (type: string, ms: number): ShownEvent => ({
     ...{ version: 1, type, at: new Date(NOON + ms).toISOString(), actor: 'service' },

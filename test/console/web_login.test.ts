@@ -3,10 +3,14 @@ import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { connect, type Db } from '../../src/db.ts';
+import { newId } from '../../src/domain/ids.ts';
 import { createConsole } from '../../src/store/console.ts';
 import { createOperator, createSessions, revokeOperator } from '../../src/store/operators.ts';
 import { startService } from '../http/support/service.ts';
 import { eventually } from '../support/eventually.ts';
+
+/** A search changes nothing, and a sign-out is the end of the session itself. */
+const OTHERS = ['console_search', 'sign_out'];
 
 t.test('the login of web', async (t) => {
   const service = await startService(t, { webs: 1 });
@@ -71,17 +75,30 @@ t.test('the login of web', async (t) => {
     'changes and sees nothing after the end of the key, however it waited',
     async (t) => {
       const { id } = (await service.submit(await service.key())).json;
+      const late = { account: 'late', tier: 'late', prefix: 'rl' };
+      const newDigest = () => ({ secret_digest: secretDigest(newSecret('rl')) });
       const [key] = await service.db<{ id: string }[]>`
       select key_id as id from runledger.submissions where id = ${id}`;
       const [{ pid } = { pid: 0 }] = await web<{ pid: number }[]>`select pg_backend_pid() as pid`;
+      // By the name of the function in SQL, without console_.
       const asks = {
         submission: (asking) => store.submission(asking, id),
         bytes: (asking) => store.bytes(asking, { id, kind: 'code', from: 0, at_most: 1 }),
-        tier: (asking) => store.setTier(asking, { name: 'late', per_minute: 1, concurrent: 1 }),
-        revoke: (asking) => store.revokeKey(asking, key!.id),
+        create_key: (asking) => store.createKey(asking, { id: newId(), ...late, ...newDigest() }),
+        rotate_key: (asking) =>
+          store.rotateKey(asking, { id: key!.id, seen_version: 1, grace_ms: 0, ...newDigest() }),
+        set_tier: (asking) => store.setTier(asking, { name: 'late', per_minute: 1, concurrent: 1 }),
+        revoke_key: (asking) => store.revokeKey(asking, key!.id),
         replay: (asking) => store.replay(asking, id, null),
       } satisfies Record<string, (asking: Parameters<typeof store.tiers>[0]) => Promise<unknown>>;
-      for (const [name, ask] of Object.entries(asks)) {
+      const changing = await web<{ name: string }[]>`
+        select proname as name from pg_proc where pronamespace = 'runledger'::regnamespace
+          and provolatile = 'v' and proargnames[1] = 'session' and has_function_privilege(oid, 'execute')`;
+      const names = changing.map(({ name }) => name);
+      const all = [...Object.keys(asks).map((name) => `console_${name}`), ...OTHERS];
+      t.same(names.sort(), all.sort(), 'every function that changes something');
+      for (const [sql_name, ask] of Object.entries(asks)) {
+        const name = sql_name.replace('_', '-');
         const asking = await sessionOf(name);
         let answer: Promise<unknown> = Promise.resolve();
         let ended = false;
@@ -98,9 +115,9 @@ t.test('the login of web', async (t) => {
         t.match(await answer, { code: 'RL401' }, name);
         t.equal((await typesOf(name)).at(-1), 'operator.revoked', name);
       }
-      const [late] = await service.db<{ n: number }[]>`
+      const [tiers] = await service.db<{ n: number }[]>`
       select count(*)::integer as n from runledger.tiers where name = 'late'`;
-      t.equal(late!.n, 0);
+      t.equal(tiers!.n, 0);
     },
   );
 });

@@ -4,17 +4,21 @@
  * afterwards the process holds no more descriptors and memory than before.
  */
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { Agent, request } from 'node:http';
-import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import { heldBy } from '../../src/config/connections.ts';
+import { eventually, until } from '../support/eventually.ts';
 import { wire } from './support/call.ts';
 import { type Document, readDocument } from './support/document.ts';
 import { type Chance, seeded, seedOfRun } from './support/random.ts';
 import { type Service, startService } from './support/service.ts';
+import type { WebProcess } from './support/web_process.ts';
 
 const REQUESTS = 10_000;
 const AT_ONCE = 16;
+/** As it is by default. */
+const POOL = 16;
 /** What a web process logs on an overloaded machine, whatever the requests are: also that it had no heartbeat for 5 s. */
 const SLOW =
   /"(message|reason)":"the database did not answer"|"msg":"unavailable: The database does not answer\."|"reason":"worker_silent"|"msg":"this consumer was declared dead/;
@@ -34,17 +38,29 @@ t.test('fuzzing from the OpenAPI document', async (t) => {
   t.comment(`SEED=${seed}`);
   // Without a key the service logs that nothing is sealed.
   const sealed = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };
-  const service = await startService(t, { env: { RUNLEDGER_QUEUE_CAPACITY: '100000', ...sealed } });
+  const bounds = { RUNLEDGER_QUEUE_CAPACITY: '100000', RUNLEDGER_DATABASE_POOL: String(POOL) };
+  const service = await startService(t, { env: { ...bounds, ...sealed } });
+  const database_port = Number(new URL(service.database.urls.web).port);
+  const held = (web: WebProcess) => holdings(web, database_port);
   const document = await readDocument(service.webs[0]!.origin);
   const key = await service.key();
-  const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE });
-  t.teardown(() => agent.destroy());
-  const fuzzer: Fuzzer = { service, document, key, agent, chance: seeded(seed) };
+  const chance = seeded(seed);
+  const fuzz = async (count: number) => {
+    const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE });
+    try {
+      return await many({ service, document, key, agent, chance }, count);
+    } finally {
+      agent.destroy();
+    }
+  };
 
-  await many(fuzzer, 1_000);
-  const before = service.webs.map(({ process }) => holdings(process.pid!));
-  const tally = await many(fuzzer, REQUESTS);
-  agent.destroy();
+  await fuzz(1_000);
+  // Else the descriptors of these connections would hide as many that stay open.
+  await until(() =>
+    service.webs.every(({ port }) => !connections().some(({ from }) => from === port)),
+  );
+  const before = service.webs.map(held);
+  const tally = await fuzz(REQUESTS);
   t.comment(JSON.stringify(Object.fromEntries([...tally.statuses].sort())));
 
   t.same(tally.odd.slice(0, 5), [], 'every answer is a 2xx or a 4xx in a shape of the document');
@@ -62,9 +78,14 @@ t.test('fuzzing from the OpenAPI document', async (t) => {
       (line) => /"level":"(error|fatal|warn)"|Unhandled|\bat \//.test(line) && !SLOW.test(line),
     );
     t.same(complaints.slice(0, 5), [], 'and has logged no errors');
-    await emptied(web.process.pid!, before[n]!.fds);
-    const after = holdings(web.process.pid!);
+    // Connections end a moment after their last answer.
+    await eventually(() => held(web).fds <= before[n]!.fds, 60_000);
+    const after = held(web);
     t.ok(after.fds <= before[n]!.fds, `descriptors: ${before[n]!.fds} before, ${after.fds} after`);
+    t.ok(
+      after.database_connections <= heldBy('web', POOL),
+      `${after.database_connections} connections to the database`,
+    );
     const grown = after.rss_mib - before[n]!.rss_mib;
     t.ok(grown < RSS_GROWTH_MIB, `memory: ${grown.toFixed(0)} MiB more`);
   }
@@ -74,15 +95,41 @@ type Fuzzer = { service: Service; document: Document; key: string; agent: Agent;
 type Sent = { method: string; path: string; headers: Record<string, string>; body?: Buffer };
 type Tally = { statuses: Map<string, number>; odd: string[]; loose: string[] };
 
-function holdings(pid: number): { fds: number; rss_mib: number } {
-  const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
-  return { fds: readdirSync(`/proc/${pid}/fd`).length, rss_mib: (pages * 4096) / 2 ** 20 };
+/** The connections over TCP of this machine that are not closed here. */
+function connections(): { from: number; to: number; inode: string }[] {
+  const LISTEN = '0A';
+  // A machine without IPv6 has only the first.
+  const tables = ['/proc/net/tcp', '/proc/net/tcp6'].filter((each) => existsSync(each));
+  const lines = tables.flatMap((each) => readFileSync(each, 'utf8').trim().split('\n').slice(1));
+  return lines.flatMap((line) => {
+    const [, local, remote, state, , , , , , inode] = line.trim().split(/\s+/);
+    const [from, to] = [local, remote].map((end) => Number.parseInt(end!.split(':')[1]!, 16));
+    return state === LISTEN || inode === '0' ? [] : [{ from: from!, to: to!, inode: inode! }];
+  });
 }
 
-/** Waits until connections have ended, which is a moment after their last answer. */
-async function emptied(pid: number, fds: number): Promise<void> {
-  const until = performance.now() + 60_000;
-  while (holdings(pid).fds > fds && performance.now() < until) await wait(20);
+type Holdings = { fds: number; database_connections: number; rss_mib: number };
+
+/** Connections to the database are opened when they are needed, so their number is another one. */
+function holdings({ process }: WebProcess, database_port: number): Holdings {
+  const folder = `/proc/${process.pid}`;
+  const fds = readdirSync(`${folder}/fd`);
+  const links = fds.map((fd) => linkOf(`${folder}/fd/${fd}`)).filter((link) => link !== null);
+  const to_database = connections().filter(({ to }) => to === database_port);
+  const sockets = new Set(to_database.map(({ inode }) => `socket:[${inode}]`));
+  const database_connections = links.filter((link) => sockets.has(link)).length;
+  const pages = Number(readFileSync(`${folder}/statm`, 'utf8').split(' ')[1]);
+  const rss_mib = (pages * 4096) / 2 ** 20;
+  return { fds: links.length - database_connections, database_connections, rss_mib };
+}
+
+/** Null if it is gone by now. */
+function linkOf(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null;
+  }
 }
 
 async function many(fuzzer: Fuzzer, count: number): Promise<Tally> {

@@ -10,27 +10,32 @@ import { readPage } from '../../src/store/lists.ts';
 import { createReplica, type Replica } from '../../src/store/replica.ts';
 import { readRecord } from '../../src/store/results.ts';
 import { forgetSubmission } from '../../src/store/retention.ts';
+import { seal } from '../store/seal_now.ts';
 import { freshDatabase, ownServer } from '../support/database.ts';
-import { eventually } from '../support/eventually.ts';
+import { eventually, until } from '../support/eventually.ts';
 import { replicaOf } from '../support/replica.ts';
+import { call } from './support/call.ts';
 import { startService } from './support/service.ts';
+import { webProcess } from './support/web_process.ts';
 
 const primary = await ownServer(t);
 const server = await replicaOf(t, primary, { track_functions: 'all' });
 const metrics_port = await freePort();
+const envWith = (port: number) => ({
+  RUNLEDGER_READ_DATABASE_URL: server.at(primary.urls.web),
+  RUNLEDGER_METRICS_PORT: String(port),
+});
 const service = await startService(t, {
   database: primary,
   webs: 1,
-  env: {
-    RUNLEDGER_READ_DATABASE_URL: server.at(primary.urls.web),
-    RUNLEDGER_METRICS_PORT: String(metrics_port),
-  },
+  env: envWith(metrics_port),
 });
 const web = service.webs[0]!;
 const key = await service.key();
 /** As a superuser, on the replica. */
 const there = open(server.at(primary.superuser_url));
 const here = open(primary.superuser_url);
+const asWeb = open(primary.urls.web);
 
 function open(url: string): Db {
   const db = connect(url, { name: 'runledger replica test', max: 1 });
@@ -46,8 +51,8 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-async function metric(name: string): Promise<number> {
-  const page = await (await fetch(`http://127.0.0.1:${metrics_port}/metrics`)).text();
+async function metric(name: string, port = metrics_port): Promise<number> {
+  const page = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   const line = page.split('\n').find((each) => each.startsWith(`${name} `));
   return Number(line?.slice(name.length) ?? 0);
 }
@@ -57,8 +62,8 @@ async function doctor(url: string | null) {
   const found = await lookAtReplica.look({ config, database: async () => service.db } as never);
   return found[0]!;
 }
-const reads = (call: string, outcome: string) =>
-  metric(`runledger_replica_reads_total{call="${call}",outcome="${outcome}"}`);
+const reads = (call: string, outcome: string, port?: number) =>
+  metric(`runledger_replica_reads_total{call="${call}",outcome="${outcome}"}`, port);
 const isUsed = async () => (await metric('runledger_replica_used')) === 1;
 const isUnused = async () => (await metric('runledger_replica_used')) === 0;
 
@@ -222,6 +227,51 @@ t.test('a replica that lags hides nothing', async (t) => {
     return (await reads('result', 'not_final')) === before + 2;
   });
   t.ok(await asked);
+});
+
+t.test('where the log is sealed, an end without its proof is not final', async (t) => {
+  t.teardown(resume);
+  const port = await freePort();
+  const RUNLEDGER_SEAL_KEY = Buffer.alloc(32, 7).toString('base64');
+  const sealing = await webProcess(t, primary, { ...envWith(port), RUNLEDGER_SEAL_KEY });
+  const readThere = async (id: string) =>
+    (await call(sealing.origin, { path: `/api/result/${id}`, key })).json;
+  const answered = async () =>
+    (await reads('result', 'replica', port)) + (await reads('result', 'not_final', port));
+  const isSealed = async (db: Db, id: string) => {
+    const [row] = await db`
+      select r.proof is not null as is_sealed from runledger.submissions s
+      cross join lateral runledger.account_record(s.account_id, s.id, 0) r where s.id = ${id}`;
+    return row!['is_sealed'] as boolean;
+  };
+  let id: string;
+  let found: { proof: object | null };
+  // Again until the replica has the end without its seal, and was asked.
+  const asked = eventually(async () => {
+    await resume();
+    t.ok(await eventually(async () => (await metric('runledger_replica_used', port)) === 1));
+    id = await ended();
+    t.ok(await hasReplayed());
+    await pause();
+    await until(async () => {
+      await seal(asWeb);
+      return isSealed(here, id);
+    });
+    const before = await answered();
+    found = await readThere(id);
+    return (await answered()) > before && !(await isSealed(there, id));
+  });
+  t.ok(await asked);
+  t.match(found!, { verdict: 'AC', proof: { index: Number, checkpoint: Number } });
+  await resume();
+  t.ok(await hasReplayed());
+  const before = await reads('result', 'replica', port);
+  const isAnswered = async () => {
+    t.same(await readThere(id), found);
+    return (await reads('result', 'replica', port)) > before;
+  };
+  t.ok(await eventually(isAnswered), 'from the replica');
+  await sealing.stop();
 });
 
 t.test('what was removed is shown by a replica for a time only', async (t) => {

@@ -303,9 +303,10 @@ t.test('a client that waits to be asked for its archive is asked', async (t) => 
   const line = wire(service.webs[0]!.port);
   const key = await service.key();
   line.send(head(key, `Expect: 100-continue\r\nContent-Length: ${archive.length}\r\n`));
-  await line.until(/^HTTP\/1\.1 100 Continue\r\n\r\n/);
+  t.match(await line.until(/\r\n\r\n/), /^HTTP\/1\.1 100 Continue\r\n\r\n$/);
   line.send(archive);
-  await line.until(/HTTP\/1\.1 201 Created\r\n/);
+  const ANSWER = /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 201 Created\r\n/;
+  t.match(await line.until(/\r\n\r\nHTTP.*\r\n/), ANSWER);
   line.socket.destroy();
 });
 

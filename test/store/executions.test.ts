@@ -301,7 +301,8 @@ t.test('all jobs are read before a submission of a dead consumer is locked', asy
       // It gives up after a second without a lock.
       ending = other.begin(end).catch(() => {});
       while ((await lockWaits(tx)) === 0);
-      await tx`select from runledger.submissions where id = ${s.id} for update nowait`;
+      const lock = tx`select from runledger.submissions where id = ${s.id} for update nowait`;
+      await t.resolves(lock.execute(), 'nothing has locked it');
     });
     await ending;
   }

@@ -4,6 +4,7 @@ import t from 'tap';
 import type { Db } from '../../src/db.ts';
 import { createResults, type Results } from '../../src/store/results.ts';
 import { lockWaits } from '../support/lock_waits.ts';
+import { counting } from './counting.ts';
 import { idOf, newId, outcome, start, submission, world } from './world.ts';
 
 t.test('reads of one key at once each get their own answer, and each is counted', async (t) => {
@@ -76,18 +77,6 @@ t.test('requests of many keys at once share statements, and each is counted', as
   t.equal(statements(), 2, '16 and twelve requests');
   t.match(await results.spend(keys[0]!.digest), { kind: 'rate_limited' }, 'each is kept');
 });
-
-/** Counts the statements. */
-function counting(db: Db) {
-  let statements = 0;
-  const counted = new Proxy(db, {
-    apply(db, _self, args: Parameters<Db>) {
-      statements += 1;
-      return db(...args);
-    },
-  });
-  return { db: counted, statements: () => statements };
-}
 
 async function oneWaits(db: Db): Promise<void> {
   while ((await lockWaits(db)) === 0);

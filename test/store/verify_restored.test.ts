@@ -5,6 +5,7 @@ import t from 'tap';
 import { connect, type Db } from '../../src/db.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { notChecked } from '../support/report.ts';
 import { seal } from './seal_now.ts';
 import { alone } from './verified.ts';
 import { submission, world } from './world.ts';
@@ -72,7 +73,12 @@ t.test('a dump that was restored', async (t) => {
   const [server] = await root<{ major: number }[]>`
     select current_setting('server_version_num')::integer / 10000 as major`;
   const dump = await majorOfDump();
-  if (dump < server!.major) return t.comment(`pg_dump is of PostgreSQL ${dump}: left out`);
+  if (dump < server!.major) {
+    const found = dump > 0 ? `that of PostgreSQL ${dump}` : 'none';
+    const reason = `no pg_dump of PostgreSQL ${server!.major} on this machine, but ${found}`;
+    t.pass('a dump', { skip: notChecked(reason) });
+    return;
+  }
   const name = `${w.database.name}_restored`;
   const at = (url: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href;
   await root.unsafe(`create database ${name} template template0 owner runledger_owner`);

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
 import { Parser } from 'tap-parser';
-import { countResults, newCounts, printFiles } from './report.ts';
+import { countResults, newCounts, notChecked, printFiles } from './report.ts';
 
 async function parsed(text: string) {
   const parser = new Parser();
@@ -101,6 +101,57 @@ ok 1 - a.test.ts # time=3ms
     failed: 0,
     skipped: { 'no JDK': 2, later: 1 },
   });
+});
+
+t.test('a test without an assertion fails, however deep it is', async (t) => {
+  const text = `TAP version 14
+# Subtest: test/a.test.ts
+    # Subtest: empty
+        # a comment
+        1..0
+    ok 1 - empty # time=1ms
+    # Subtest: holds
+        # Subtest: empty, too
+            1..0
+        ok 1 - empty, too # time=1ms
+        ok 2 - x
+        1..2
+    ok 2 - holds # time=1ms
+    # Subtest: skips
+        1..0 # why
+    ok 3 - skips # SKIP why
+    1..3
+ok 1 - test/a.test.ts # time=1ms
+# Subtest: test/b.test.ts
+    # Subtest: empty
+        ok 1 - of the same name, with an assertion
+        1..1
+    ok 1 - empty # time=1ms
+    1..1
+ok 2 - test/b.test.ts # time=1ms
+1..2
+`;
+  t.strictSame(await counted(text), { passed: 2, failed: 2, skipped: { why: 1 } });
+  const { printed } = await parsed(text);
+  t.strictSame(printed, [
+    'FAILED  test/a.test.ts  0.0 s',
+    '  test/a.test.ts > empty\n    it has no assertion',
+    '  test/a.test.ts > holds > empty, too\n    it has no assertion',
+    'ok      test/b.test.ts  0.0 s',
+  ]);
+});
+
+t.test('what an optional tool would check is no test that did not run', async (t) => {
+  const text = `TAP version 14
+# Subtest: a.test.ts
+    ok 1 - files # SKIP ${notChecked('no tool: apt-get install tool')}
+    ok 2 - real
+    1..2
+ok 1 - a.test.ts # time=3ms
+1..1`;
+  const { counts } = await parsed(text);
+  t.strictSame(Object.fromEntries(counts.unchecked), { 'no tool: apt-get install tool': 1 });
+  t.strictSame(await counted(text), { passed: 1, failed: 0, skipped: {} });
 });
 
 t.test('each file gets a line, and a failed one everything that went wrong in it', async (t) => {

@@ -1,17 +1,46 @@
 /** Reads the TAP of a run: counts its assertions, and prints a line for each test file. */
 import { inspect } from 'node:util';
-import type { Parser, Result } from 'tap-parser';
+import type { FinalResults, Parser, Result } from 'tap-parser';
 
-export type Counts = { passed: number; failed: number; skipped: Map<string, number> };
+export type Counts = {
+  passed: number;
+  failed: number;
+  skipped: Map<string, number>;
+  unchecked: Map<string, number>;
+};
 
-export const newCounts = (): Counts => ({ passed: 0, failed: 0, skipped: new Map() });
+export const newCounts = (): Counts => ({
+  passed: 0,
+  failed: 0,
+  skipped: new Map(),
+  unchecked: new Map(),
+});
+
+const NOT_CHECKED = 'not checked: ';
+
+/** The reason of a skip for want of an optional tool, which is no failure with CI set, either. */
+export const notChecked = (reason: string) => `${NOT_CHECKED}${reason}`;
 
 /** The parser's `result` is a leaf: it leaves out the lines that only sum up a subtest. */
 export function countResults(parser: Parser, counts: Counts): void {
-  parser.on('result', ({ ok, skip, todo, name }: Result) => {
-    if (skip) addTo(counts.skipped, typeof skip === 'string' && skip ? skip : name, 1);
-    else if (ok || todo) counts.passed++;
+  const empty = new Set<string>();
+  onEmptyTest(parser, (name) => empty.add(name));
+  parser.on('result', ({ ok, skip, todo, name, fullname }: Result) => {
+    if (typeof skip === 'string' && skip.startsWith(NOT_CHECKED))
+      addTo(counts.unchecked, skip.slice(NOT_CHECKED.length), 1);
+    else if (skip) addTo(counts.skipped, typeof skip === 'string' ? skip : name, 1);
+    else if (todo || (ok && !empty.has(fullname))) counts.passed++;
     else counts.failed++;
+  });
+}
+
+/** With the name of each test that ended without an assertion. tap finds nothing wrong with it, and calls it a leaf. */
+function onEmptyTest(parser: Parser, call: (name: string) => void): void {
+  parser.on('child', (test: Parser) => {
+    onEmptyTest(test, call);
+    test.on('complete', ({ count, plan }: FinalResults) => {
+      if (count === 0 && plan.end === 0 && !plan.comment) call(test.fullname);
+    });
   });
 }
 
@@ -26,7 +55,12 @@ const CPU_COMMENT = /^# CPU: ([\d.]+ s)$/m;
 /** Prints a line for each test file when it has ended, with the time and the CPU time that it took, and what failed in it. */
 export function printFiles(parser: Parser, print: (text: string) => void): void {
   let problems: string[] = [];
+  let has_empty = false;
   let cpu = '';
+  onEmptyTest(parser, (name) => {
+    has_empty = true;
+    problems.push(`  ${name}\n    it has no assertion`);
+  });
   parser.on('child', (file: Parser) => {
     file.on('comment', (text: string) => {
       const [, found] = CPU_COMMENT.exec(text) ?? [];
@@ -37,10 +71,12 @@ export function printFiles(parser: Parser, print: (text: string) => void): void 
   // Whatever a test file writes besides TAP. It is shown only if the file fails.
   parser.on('extra', (text: string) => problems.push(text.trimEnd()));
   parser.on('assert', ({ ok, name, time }: Result) => {
-    print(`${ok ? 'ok    ' : 'FAILED'}  ${name}  ${((time ?? 0) / 1000).toFixed(1)} s${cpu}`);
+    const passed = ok && !has_empty;
+    print(`${passed ? 'ok    ' : 'FAILED'}  ${name}  ${((time ?? 0) / 1000).toFixed(1)} s${cpu}`);
     cpu = '';
-    if (!ok) for (const problem of problems) print(problem);
+    if (!passed) for (const problem of problems) print(problem);
     problems = [];
+    has_empty = false;
   });
 }
 

@@ -7,7 +7,8 @@
  *
  * The environment variable JOBS sets the number of test files at a time. It counts assertions. A test that cannot run on
  * this machine is skipped with its reason; with CI set that is a failure, so that a machine that lost its isolation is
- * noticed. build/test.tap keeps the whole output.
+ * noticed. One that lacks an optional tool is named as not checked, and fails no run. A test without an assertion fails.
+ * build/test.tap keeps the whole output.
  *
  * Nothing outlives this process, not even after kill -9. The kernel then kills tap (setpriv --pdeathsig). Each test file
  * ends when tap does (end_with_runner.ts), and each PostgreSQL ends with its parent (src/local/postgres.ts).
@@ -49,6 +50,8 @@ async function run(paths: readonly string[]): Promise<number> {
   const code = able.length > 0 ? await runTap(able, counts) : 0;
   for (const [reason, tests] of counts.skipped) addTo(not_run, reason, tests);
   for (const [reason, tests] of not_run) console.log(`${tests} not run: ${reason}`);
+  for (const [reason, tests] of counts.unchecked)
+    console.log(`${tests} not checked, which fails no run: ${reason}`);
   // A run that is cut off fails, even if every assertion up to then passed.
   if (code !== 0 && counts.failed === 0) counts.failed = 1;
   if (process.env['CI']) for (const tests of not_run.values()) counts.failed += tests;
