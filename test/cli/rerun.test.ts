@@ -20,8 +20,8 @@ aloneOnItsServer();
 type Answer = (n: number) => Partial<ExecutionOutcome>;
 
 /**
- * `answers`: by the code of a submission, the outcome of its n-th run of all; others are left alone. `together`: those that run end
- * when so many do.
+ * `answers`: by the code of a submission, the outcome of its n-th run of all; others are left alone. `together`: those that
+ * run end when so many do.
  */
 async function scene(
   t: { teardown(work: () => unknown): void },

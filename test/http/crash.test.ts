@@ -1,5 +1,6 @@
 /** A client that gets an id finds its submission, even where the database crashes right after the answer. */
 
+import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
@@ -9,6 +10,7 @@ import { createSubmissions } from '../../src/store/submissions.ts';
 import { submission } from '../queue/given.ts';
 import { newId } from '../store/world.ts';
 import { ownServer } from '../support/database.ts';
+import { until } from '../support/eventually.ts';
 import { call } from './support/call.ts';
 import { HELLO } from './support/service.ts';
 import { webProcess } from './support/web_process.ts';
@@ -75,6 +77,35 @@ t.test(
     t.ok((await s.ids()).includes(reply.json.id));
   },
 );
+
+t.test('a repeated request that waits answers with an id that a crash does not undo', async (t) => {
+  const s = await scene(t);
+  const web = await webProcess(t, s.server);
+  await quieten(s.open());
+  const same = { 'idempotency-key': randomUUID() };
+  const left = new AbortController();
+  const first = fetch(`${web.origin}/api/submit`, {
+    method: 'POST',
+    headers: {
+      ...same,
+      'x-api-key': s.secret,
+      'content-type': 'application/json',
+      prefer: 'wait=60',
+    },
+    body: JSON.stringify(HELLO),
+    signal: left.signal,
+  });
+  await until(async () => (await s.ids()).length > 0);
+  left.abort();
+  await t.rejects(first, { name: 'AbortError' });
+  const headers = { ...same, prefer: 'wait=1' };
+  const request = { path: '/api/submit', key: s.secret, headers, body: HELLO };
+  let reply = await call(web.origin, request);
+  while (reply.status === 503) reply = await call(web.origin, request);
+  t.match(reply, { status: 202, headers: { 'idempotency-replayed': 'true' } });
+  await s.crash();
+  t.same(await s.ids(), [reply.json.id]);
+});
 
 t.test('a waiting request whose submission a crash has undone answers without an id', async (t) => {
   const s = await scene(t);
