@@ -381,11 +381,7 @@ export const httpMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/api/parse_submission.ts',
     PARSE,
-    [
-      'a list that is too long is not checked item by item',
-      'value.length = 0;',
-      '',
-    ],
+    ['a list that is too long is not checked item by item', 'value.length = 0;', ''],
     ['a value that nests too deep ends', ' || depth === DEPTH_LIMIT', ''],
     [
       'every unknown field is named, those of inner objects, too',
