@@ -59,7 +59,7 @@ struct slot {
   bool estimates;              /* the slot is estimating them */
   uint64_t awaiting_bytes;     /* the charged peak to which they will be added */
   char lost[200]; /* why a run was lost with its slot, until the worker gets the fault */
-  uint64_t lost_us;
+  uint64_t died_us;
 };
 
 #endif

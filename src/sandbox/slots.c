@@ -34,7 +34,7 @@ enum { MOST_FAILED_STARTS = 5 };
 static bool all_were_ready;
 /* The processes of a dead slot are gone within milliseconds. This is for a process that the kernel blocks. */
 enum { GONE_US = 3 * 1000 * 1000 };
-/* A slot that is dead: the next look at its processes; and the next start, if the machine had no room for its process. */
+/* A slot that is dead: the next look at its processes; and the next start, or look, if the machine had no room or blocks one. */
 enum { LOOK_US = 1000, START_AGAIN_US = 1000 * 1000 };
 
 struct slot slots[MAX_SLOTS];
@@ -178,9 +178,9 @@ void slot_died(struct slot *slot) {
       exit(EXIT_BROKEN);
     }
   }
+  slot->died_us = monotonic_us();
   if (slot->state == SLOT_BUSY && !slot->answered) {
     memcpy(slot->lost, why, sizeof why);
-    slot->lost_us = monotonic_us();
     saving_forget(slot);
     run_close(slot);
   } else if (slot->state != SLOT_STARTING) {
@@ -207,11 +207,12 @@ uint64_t slot_revive(struct slot *slot) {
   if (slot->start_again_us > monotonic_us()) return slot->start_again_us;
   reap_orphans();
   bool empty = groups_kind() == ISOLATION_RLIMITS ? end_remains_of(slot) : group_sweep(&slot->group);
-  if (*slot->lost && (empty || monotonic_us() - slot->lost_us > GONE_US)) {
+  const bool is_blocked = !empty && monotonic_us() - slot->died_us > GONE_US;
+  if (*slot->lost && (empty || is_blocked)) {
     answer_fault(slot->id, "%s", slot->lost);
     *slot->lost = 0;
   }
-  if (!empty) return monotonic_us() + LOOK_US;
+  if (!empty) return monotonic_us() + (is_blocked ? START_AGAIN_US : LOOK_US);
   group_unmake(&slot->group);
   if (!group_make(&slot->group, slot->number)) fail("make a slot's control group again");
   slot->before = (struct counters){0};
