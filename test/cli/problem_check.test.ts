@@ -2,7 +2,7 @@
 // needs: isolation, java
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -171,6 +171,18 @@ t.test('judge: a folder of files, a score, JSON, and a compiler that rejects', a
   const rejected = await runledger(['judge', broken, '--package', stairs], env);
   t.equal(rejected.status, 1);
   t.match(rejected.stdout, /not declared(.|\n)*^CE /m);
+});
+
+t.test('judge: why there is no verdict', async (t) => {
+  const copy = join(folder, 'failing');
+  await cp(problemFolder({ name: 'pair' }), copy, { recursive: true });
+  await writeFile(join(copy, 'output_validators/judge.py'), 'raise SystemExit(7)');
+  const [program] = await readdir(join(copy, 'submissions/accepted'));
+  const path = join(copy, 'submissions/accepted', program!);
+  const { status, stdout, stderr } = await runledger(['judge', path, '--package', copy], env);
+  t.equal(status, 125, stderr);
+  t.match(stdout, /^IE /m);
+  t.match(stderr, /^no verdict: test \S+: .*7/m);
 });
 
 t.test('mistakes are one line', async (t) => {
