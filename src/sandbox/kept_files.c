@@ -187,8 +187,8 @@ static void keep_file(int folder, const char *name, const char *path) {
   int file = open_left(folder, name, O_NONBLOCK);
   if (file < 0 || fstat(file, &state)) refuse(path, strerror(errno));
   else if (!S_ISREG(state.st_mode)) refuse(path, "it is no regular file");
-  /* Where programs may link the files of others, such a file is not theirs to read. */
-  else if (state.st_nlink > 1 && state.st_uid != owner) refuse(path, "it belongs to another user");
+  /* Where programs may link the files of others, this one is not theirs to read. */
+  else if (state.st_uid != owner && !(state.st_mode & S_IROTH)) refuse(path, "it belongs to another user");
   else if (kept_size(&state) > bytes_left) refuse(path, "it exceeds what is left of the limit for kept files");
   else {
     const uint64_t start = shared->left;

@@ -82,6 +82,7 @@ void saving_stop(const struct slot *slot) {
 void saving_forget(struct slot *slot) {
   if (!slot->saver) return;
   saving_stop(slot);
+  slot->left_saver = slot->saver;
   let_go(slot);
 }
 

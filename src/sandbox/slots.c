@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -49,7 +50,8 @@ static void map_ids(const struct slot *slot);
 static void slot_became_idle(struct slot *slot);
 static void reap_orphans(void);
 static bool is_own(pid_t pid);
-static bool end_remains_of(const struct slot *slot);
+static bool is_no_remain(pid_t pid);
+static bool end_remains_of(struct slot *slot);
 static void end_remains(void);
 
 void slots_start(const struct options *chosen, int worker_priority) {
@@ -179,6 +181,7 @@ void slot_died(struct slot *slot) {
     }
   }
   slot->died_us = monotonic_us();
+  slot->user_ended = false;
   if (slot->state == SLOT_BUSY && !slot->answered) {
     memcpy(slot->lost, why, sizeof why);
     saving_forget(slot);
@@ -212,7 +215,8 @@ uint64_t slot_revive(struct slot *slot) {
     answer_fault(slot->id, "%s", slot->lost);
     *slot->lost = 0;
   }
-  if (!empty) return monotonic_us() + (is_blocked ? START_AGAIN_US : LOOK_US);
+  if (is_blocked) return slot->start_again_us = monotonic_us() + START_AGAIN_US;
+  if (!empty) return monotonic_us() + LOOK_US;
   group_unmake(&slot->group);
   if (!group_make(&slot->group, slot->number)) fail("make a slot's control group again");
   slot->before = (struct counters){0};
@@ -229,6 +233,8 @@ static void reap_orphans(void) {
     if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) || !end.si_pid) return;
     if (is_own(end.si_pid)) return; /* its pidfd reports its death */
     waitpid(end.si_pid, NULL, WNOHANG);
+    for (unsigned i = 0; i < slot_count; i++)
+      if (slots[i].left_saver == end.si_pid) slots[i].left_saver = 0;
   }
 }
 
@@ -239,10 +245,23 @@ static bool is_own(pid_t pid) {
   return false;
 }
 
-/* Without groups: true if nothing of dead slots' runs is left. A user id of its own is ended as a whole. */
-static bool end_remains_of(const struct slot *slot) {
-  if (!slot->identity.shares_uid) kill_user(&slot->identity);
-  return kill_children(is_own);
+/* One that was asked to end still removes what it copied. */
+static bool is_no_remain(pid_t pid) {
+  for (unsigned i = 0; i < slot_count; i++)
+    if (slots[i].left_saver == pid) return true;
+  return is_own(pid);
+}
+
+/*
+ * Without groups: true if nothing of a dead slot's runs is left. Where all slots have one user id, it is true if nothing is left of
+ * any. An id of its own has no process then, not even a dead one.
+ */
+static bool end_remains_of(struct slot *slot) {
+  if (slot->identity.shares_uid) return kill_children(is_no_remain);
+  if (!slot->user_ended) slot->user_ended = kill_user(&slot->identity);
+  if (!slot->user_ended) kill_children(is_no_remain);
+  errno = 0;
+  return getpriority(PRIO_USER, slot->identity.uid) == -1 && errno == ESRCH;
 }
 
 /* The slots have ended. A look kills, and the next one sees whether all are gone. */
@@ -251,7 +270,7 @@ static void end_remains(void) {
   for (bool empty = false; !empty && monotonic_us() - begun < GONE_US; usleep(empty ? 0 : LOOK_US)) {
     reap_orphans();
     empty = true;
-    for (unsigned i = 0; i < slot_count; i++) empty &= end_remains_of(&slots[i]);
+    for (unsigned i = 0; i < slot_count && monotonic_us() - begun < GONE_US; i++) empty &= end_remains_of(&slots[i]);
   }
 }
 
@@ -267,6 +286,7 @@ void slots_stop(void) {
     if (slots[i].pid > 0) kill(slots[i].pid, SIGKILL);
   }
   for (unsigned i = 0; i < slot_count; i++) {
+    slots[i].user_ended = false;
     if (slots[i].pid > 0) waitpid(slots[i].pid, NULL, 0), slots[i].pid = 0;
     if (slots[i].saver) waitpid(slots[i].saver, NULL, 0), slots[i].saver = 0;
   }
