@@ -21,7 +21,7 @@ t.test('a file that waits for ever is ended, and one that works is not', async (
     onHung(command, processes) {
       said.push(command.split(' ').at(-1)!);
       t.equal(processes.length, 1);
-      t.match(processes[0], / (waits|deaf): MainThread S \S+, /);
+      t.match(processes[0], / (waits|deaf): MainThread [RS] \S+, /);
     },
   });
   t.teardown(stop);
