@@ -39,14 +39,19 @@ async function stoppedSave(t: Test) {
       .finally(() => {
         run.is_over = true;
       });
-    const saver = await caught(run, () => childrenOf(pid).find((child) => !slots.has(child)));
-    // SIGSTOP succeeds for a process that is about to end, too.
-    if (saver !== null && (await isStopped(saver))) {
+    const aSaver = () => childrenOf(pid).find((child) => !slots.has(child));
+    // SIGSTOP succeeds for a process that is about to end, too. One that has not begun to copy goes on for a moment.
+    for (
+      let saver = await caught(run, aSaver);
+      saver !== null && (await isStopped(saver));
+      saver = await caught(run, aSaver)
+    ) {
       // With nothing left to copy it does not look any more whether it is to end.
       const half = (await stored()).find((name) => name.startsWith('.new-'));
       const out = half && (await stat(join(store, half, 'out')).catch(() => null));
       if (out && out.size < MUCH_BYTES) return { sandbox, ended, cancel, saver, slots, stored };
       process.kill(saver, 'SIGCONT');
+      await new Promise((next) => setImmediate(next));
     }
     await ended;
     await rm(join(store, 'kept'), { recursive: true, force: true });
