@@ -129,7 +129,7 @@ as $$
   select nullif(greatest(coalesce(octet_length(stdout), 0) + coalesce(octet_length(stderr), 0) + coalesce(judged, 0), most), most)
 $$;
 
--- How far an execution is; null before its first test has ended, and for a plain run.
+-- How far an execution is; null for a moment before its first report, and for a plain run.
 create or replace function runledger.progress_of(id uuid, attempt integer) returns jsonb
 language sql stable set search_path = runledger, pg_temp
 as $$

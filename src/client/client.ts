@@ -518,7 +518,7 @@ async function sendBatch(
   const { attempts = ATTEMPTS } = options;
   const answers: BatchAnswer[] = [];
   let open = [...items.keys()];
-  // Sent in a try whose answer was lost. The rate is spent before the key is looked for, so a later rejection says nothing of it.
+  // Items whose first answer was lost. A later `rate_limited` does not say whether they were stored: the rate is checked first.
   const in_doubt = new Set<number>();
   for (let tries = 0; ; ) {
     const left = { ...given, attempts: attempts - tries };

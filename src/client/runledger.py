@@ -457,7 +457,7 @@ class Runledger:
         answers: dict[int, dict[str, Any]] = {}
         # Each item keeps its idempotency key, so none of them runs twice.
         left = list(range(len(items)))
-        # Sent in a try whose answer was lost. The rate is spent before the key is looked for, so a later rejection says nothing.
+        # Items whose first answer was lost. A later rate_limited does not say whether they were stored: the rate is checked first.
         in_doubt: set[int] = set()
         tries = 0
         while True:

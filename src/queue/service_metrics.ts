@@ -61,7 +61,7 @@ function queueGauges(gauge: Gauge): void {
   );
   gauge(
     'runledger_queue_again',
-    'Submissions that were lost with a worker and wait to be run again; about, because some jobs lag behind.',
+    'Submissions that were lost with a worker and wait to be run again, approximately.',
     (f) => f.again,
   );
   gauge('runledger_executions_running', 'Executions that run.', (f) => f.running);

@@ -60,7 +60,7 @@ struct slot {
   uint64_t awaiting_bytes;     /* the charged peak to which they will be added */
   char lost[200]; /* why a run was lost with its slot, until the worker gets the fault */
   uint64_t died_us;
-  bool user_ended; /* since then, all that had the user id of its own was killed */
+  bool user_ended; /* all processes of its user id were killed since */
   pid_t left_saver; /* of a dead slot: it was asked to end, and was not reaped yet */
 };
 

@@ -203,7 +203,7 @@ void slot_died(struct slot *slot) {
 /*
  * The boxes of a dead slot die with it, but not at once. Until they are gone, the slot is not restarted, and the worker
  * gets no fault, because a worker that gets one may run the program elsewhere beside the remains, which also count for the
- * limit of processes. Without groups the remains are the launcher's other children, with all that they started. A
+ * limit of processes. Without groups, a user id or the launcher's children say what the remains are (end_remains_of). A
  * process that still exists after GONE_US is blocked in the kernel and executes nothing.
  */
 uint64_t slot_revive(struct slot *slot) {

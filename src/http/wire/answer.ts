@@ -18,7 +18,7 @@ export type Answer = {
   /** Writes the body, instead of `body`, for as long as the connection lives; `type` names its media type. */
   stream?: (res: ServerResponse) => void;
   headers?: OutgoingHttpHeaders;
-  /** Of a batch: the answers of its items, which its status says nothing of. */
+  /** Of a batch: the answers of its items, because its own status does not show their errors. */
   items?: readonly Answer[];
   /** Making its JSON takes as long as handling several requests, so it waits for its turn. */
   heavy?: boolean;
