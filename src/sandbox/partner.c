@@ -90,8 +90,8 @@ void partner_note_output(size_t count) {
   send_rest();
 }
 
-void partner_note_end(void) {
-  if (!shared->output_end_us) shared->output_end_us = monotonic_us();
+void partner_note_end(bool with_process) {
+  if (with_process) shared->output_end_us = monotonic_us();
   output_ended = true;
   send_rest();
 }

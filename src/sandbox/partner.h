@@ -15,12 +15,11 @@
  *     closes its own side of what the partner writes, so two slots never wait for each other.
  *   - What a program writes to a partner that is over, or that has closed its input, is discarded; only an
  *     interactor's is not counted. It gets no SIGPIPE, so no program can end its partner by ending early.
- *   - output_end_us is set before the partner can notice that the output has ended. So whatever an interactor
- *     does because of it comes later, also by the clock. A program notices that its interactor has ended when
- *     the end of that process is known, unless that takes longer than streams.c waits for it.
+ *   - When an output ends with its process, output_end_us is set before the partner can notice. So whatever the
+ *     partner does because of the end comes later, also by the clock.
  *
- * The report says which of the two ended first. If the launcher ended a run, that decision is the time of its end. Otherwise
- * an interactor ends with its process, and a program with its process or its output, whichever ended first.
+ * The report says which of the two ended first. A run ends when the launcher decided to end it, or with its process,
+ * whichever came first. An output that is closed before is not the end of its run.
  */
 #ifndef RUNLEDGER_PARTNER_H
 #define RUNLEDGER_PARTNER_H
@@ -37,7 +36,8 @@ void partner_poll(struct pollfd *input, struct pollfd *output);
 void partner_serve(const struct pollfd *input, const struct pollfd *output);
 /* So many more bytes of standard output are kept. */
 void partner_note_output(size_t count);
-void partner_note_end(void);
+/* The output has ended. `with_process`: because the process has, or is about to. */
+void partner_note_end(bool with_process);
 /* Of an interactor: where to put the next bytes of its output, and how many. NULL: nowhere, the program is over. */
 uint8_t *partner_room(size_t *room);
 /* So many were put there. */

@@ -156,23 +156,15 @@ void run_report(struct slot *slot, const struct saved *saved) {
   answer(FRAME_REPORT, slot->id, report, sizeof report, rest, COUNT(rest));
 }
 
-/* So long after its output a process may still take to end. */
-enum { ENDS_TOGETHER_US = 20000 };
-
 /*
- * When the run ended, by the clock, for its partner's run to be compared with. A program that the launcher ended counts
- * from the decision. One that ended by itself, or that the kernel killed, counts from the end of its output where that came
- * shortly before: whatever the interactor does because of the end comes later. A program that closed its output and went on
- * has not ended by that, and an interactor may close its output and go on judging.
+ * When the run ended, by the clock, for its partner's run to be compared with. Init knows the end of the process later than
+ * the partner can notice it, so the end of the output counts where the two are one (partner.h).
  */
 static uint64_t end_in_pair_us(const struct slot *slot) {
   const struct shared *shared = slot->shared;
-  const bool decided = slot->ending && slot->ending != ENDING_MEMORY;
   uint64_t end = shared->ended ? shared->end_us : monotonic_us();
   if (slot->ending && shared->start_us && shared->start_us + slot->ending_us < end) end = shared->start_us + slot->ending_us;
-  if (decided || slot->request.judges) return end;
-  if (shared->output_end_us < end && shared->output_end_us + ENDS_TOGETHER_US >= end) end = shared->output_end_us;
-  return end;
+  return shared->output_end_us && shared->output_end_us < end ? shared->output_end_us : end;
 }
 
 /*

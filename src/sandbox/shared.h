@@ -48,7 +48,7 @@ struct shared {
   _Atomic uint64_t kept[2]; /* slot: how many of them are in the output pages; the launcher reads it while the program runs */
   uint64_t left;            /* slot: bytes of the records of what the run left */
   bool over;                /* slot: standard output is over its limit */
-  /* slot, of a pair: when its standard output ended, before the partner could notice; 0: not yet */
+  /* slot, of a pair: when its standard output ended with its process, before the partner could notice; 0: it did not */
   uint64_t output_end_us;
   uint64_t served_us;       /* slot: CPU time of its own, which v1 counts as the run's and which is not the program's */
   uint32_t frame_length;    /* launcher */

@@ -4,12 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "failure.h"
 #include "input_file.h"
+#include "kernel_files.h"
 #include "monotonic.h"
 #include "output_pages.h"
 #include "partner.h"
@@ -21,8 +24,6 @@ enum {
   LITTLE = 4096,     /* libc writes this much at once to a pipe */
   LITTLE_US = 4000,
   SOON_US = 1000,
-  END_US = 2000,
-  END_LOOKS = 10,
   DISCARD_BYTES = 1024 * 1024,
   DEAR_US = 250,
   PAUSE_TIMES = 20,
@@ -42,7 +43,6 @@ static const struct request *request;
 static int pipes[STREAMS] = {-1, -1, -1}, sockets[STREAMS] = {-1, -1, -1};
 static ssize_t much[STREAMS];     /* a pipe that had this much will soon be full again */
 static uint64_t look_us[STREAMS]; /* when to read again; 0: when there is something */
-static int end_looks;             /* how often the end of an interactor's output was seen */
 static struct carried carried[STREAMS];
 
 static void pass_input_on(void);
@@ -50,6 +50,7 @@ static bool pass_output_on(int stream);
 static bool look(int stream);
 static ssize_t read_kept(int stream);
 static ssize_t read_passed(void);
+static bool program_is_ending(void);
 
 /* The program gets the default action again at its execve, which it would not for a signal that is ignored. */
 static void ignore(int number) { (void)number; }
@@ -74,7 +75,6 @@ static bool has_file(int stream) { return stream == 0 && !request->stream && !re
 
 void streams_begin(struct box *box, const int *given) {
   request = box->request;
-  end_looks = 0;
   for (int i = 0; i < STREAMS; i++) {
     int ends[2];
     carried[i].from = carried[i].to = look_us[i] = 0;
@@ -197,7 +197,6 @@ static bool look(int stream) {
     if (count > 0 && (discards || count < much[stream])) pause = SOON_US;
     if (count > 0 && count < LITTLE) pause = LITTLE_US;
   }
-  if (is_passed(stream) && count == 0) pause = END_US;
   if (spent >= DEAR_US && spent * PAUSE_TIMES > pause) pause = spent * PAUSE_TIMES;
   /* The run is to be ended. What is left of its output is read then. */
   look_us[stream] = stream == 1 && shared->over ? UINT64_MAX : pause ? monotonic_us() + pause : 0;
@@ -221,7 +220,7 @@ static ssize_t read_kept(int stream) {
   }
   if (count == 0) {
     close_stream(stream);
-    if (request->pair && stream == 1) partner_note_end();
+    if (request->pair && stream == 1) partner_note_end(program_is_ending());
     return 0;
   }
   shared->seen[stream - 1] += (uint64_t)count;
@@ -232,11 +231,7 @@ static ssize_t read_kept(int stream) {
   return count;
 }
 
-/*
- * An interactor's standard output. It counts nowhere. An output that ends with its process ends for the program once the
- * end of the process is known, so what the program does because of it comes later. One that is closed before ends after so
- * many looks: on a busy machine they take longer, as the end of a process does.
- */
+/* An interactor's standard output. It counts nowhere. */
 static ssize_t read_passed(void) {
   size_t room = 0;
   uint8_t *at = partner_room(&room);
@@ -244,11 +239,33 @@ static ssize_t read_passed(void) {
   ssize_t count = at ? read(pipes[1], at, room) : discard(1);
   if (count < 0) return errno == EINTR ? 1 : count;
   if (count == 0) {
-    if (++end_looks <= END_LOOKS) return 0;
     close_stream(1);
-    partner_note_end();
+    partner_note_end(program_is_ending());
   } else if (at) {
     partner_pass((size_t)count);
   }
   return count;
+}
+
+/*
+ * Whether its process is ending, or has ended. The kernel sets PF_EXITING before it closes a process's files. So after the
+ * end of an output this tells a program that ended from one that closed its output and goes on, however slow the machine is.
+ * The program is init's oldest child. What cannot be found is gone.
+ */
+static bool program_is_ending(void) {
+  enum { EXITING = 4 };
+  const int proc = setup->proc < 0 ? AT_FDCWD : setup->proc;
+  const char *root = setup->proc < 0 ? "/proc/" : "";
+  char path[64], text[512];
+  int pid = shared->init_pid;
+  if (setup->group->kind != ISOLATION_RLIMITS) {
+    snprintf(path, sizeof path, "%s%d/task/%d/children", root, pid, pid);
+    if (read_text(proc, path, text, sizeof text) <= 0) return true;
+    pid = atoi(text);
+  }
+  snprintf(path, sizeof path, "%s%d/stat", root, pid);
+  if (read_text(proc, path, text, sizeof text) <= 0) return true;
+  unsigned flags;
+  const char *name_end = strrchr(text, ')'); /* the program chooses its name */
+  return !name_end || sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1 || flags & EXITING;
 }

@@ -239,6 +239,18 @@ t.test(
       'by a signal': side('os.kill(os.getpid(), 11)'),
       'by itself': side('sys.exit(3)'),
       'for its time': side('while True: pass', { limits: { cpu_ms: 100 } }),
+      // The kernel frees this file after it has closed the output, and needs longer than the other side needs to end.
+      slowly: side(
+        `
+file = os.open('large', os.O_RDWR | os.O_CREAT)
+os.unlink('large')
+for _ in range(400): os.write(file, bytes(1 << 20))
+os.dup2(file, 0)
+os.close(file)
+os.kill(os.getpid(), 11)
+`,
+        { limits: { ...LONG, memory_bytes: 512 * MiB, disk_bytes: 512 * MiB } },
+      ),
     };
     const follows = shell('cat >/dev/null; exit 43', { limits: LONG });
     const floods_then = shell('cat >/dev/null; exec cat /dev/zero', { limits: LONG });
