@@ -9,7 +9,8 @@
 --   * Pieces go through an unlogged table to which no auditor has a right, and not through NOTIFY, which every login can read
 --     and send.
 
--- Follows the output of the submissions, and answers the pieces behind number after[i] of each, oldest first.
+-- Follows the output of the submissions, and answers the pieces behind number after[i] of each, oldest first. After a crash
+-- the numbers begin again: a number that was not given yet is one from before.
 create or replace function runledger.follow_output(ids uuid[], after bigint[])
 returns table (id uuid, n bigint, attempt integer, is_stderr boolean, begins_at integer, bytes bytea)
 language plpgsql security definer set search_path = runledger, pg_temp
@@ -18,6 +19,7 @@ as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := clock();
+  newest bigint := (select s.last_value from output_pieces_n_seq s);
   renewed uuid[];
 begin
   perform set_config('synchronous_commit', 'off', true);
@@ -34,7 +36,7 @@ begin
   return query
   select a.id, p.n, p.attempt, p.is_stderr, p.begins_at, p.bytes from unnest(ids, after) a(id, after)
   -- a second of a run's output, which web asks for several times a second
-  cross join lateral (select * from output_pieces o where o.submission_id = a.id and o.n > a.after order by o.n limit 20) p
+  cross join lateral (select * from output_pieces o where o.submission_id = a.id and o.n > case when a.after > newest then 0 else a.after end order by o.n limit 20) p
   order by p.n;
 end
 $$;

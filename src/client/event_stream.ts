@@ -11,7 +11,7 @@ export type SubmissionEvent = {
   | { event: 'output'; data: OutputData }
 );
 
-/** What the program has just written. Pieces can be missing: the record has all. */
+/** What the program has just written, in order. Pieces can be missing: the record has all. */
 export type OutputData = {
   attempt: number;
   stream: 'stdout' | 'stderr';
@@ -37,12 +37,14 @@ export async function* eventsFrom(
   after: number,
   { silence_ms, onCut }: Connection,
 ): AsyncGenerator<SubmissionEvent, void> {
+  const shown = new Map<string, number>();
   for (let last = after; ; ) {
     const response = await open(last);
     // There is nothing behind that event, and there will be nothing.
     if (response.status === 204) return;
     try {
       for await (const message of messagesOf(textOf(response, silence_ms))) {
+        if (message.event === 'output' && !isNew(message.data, shown)) continue;
         yield message;
         last = message.id ?? last;
         if (LAST.includes(message.event)) return;
@@ -52,6 +54,14 @@ export async function* eventsFrom(
     }
     await onCut();
   }
+}
+
+/** A stream that is opened again begins with the output of the last seconds. */
+function isNew({ attempt, stream, at }: OutputData, shown: Map<string, number>): boolean {
+  const name = `${attempt} ${stream}`;
+  if (at <= (shown.get(name) ?? -1)) return false;
+  shown.set(name, at);
+  return true;
 }
 
 /** Ends with the connection, and throws where it is cut or silent. */

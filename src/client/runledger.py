@@ -611,6 +611,7 @@ class Runledger:
 
     def _events(self, id: str, after: int, deadline: Optional[_Deadline]) -> Iterator[Event]:
         silence_s = CALL_TIMEOUT_S if deadline is None else STREAM_SILENCE_S
+        shown: dict[tuple[int, str], int] = {}
         while True:
             headers = {"Last-Event-ID": str(after)}
             path = f"/api/result/{quote(id, safe='')}/events"
@@ -623,6 +624,8 @@ class Runledger:
             try:
                 with sent.body:
                     for event in _events_in(_until(deadline, sent.body)):
+                        if event["event"] == "output" and not _is_new(event["data"], shown):
+                            continue
                         yield event
                         after = event["id"] or after
                         if event["event"] in LAST_EVENTS:
@@ -1007,6 +1010,15 @@ def _events_in(lines: Iterable[bytes]) -> Iterator[Event]:
             id = int(fields["id"]) if "id" in fields else None
             yield {"id": id, "event": fields["event"], "data": json.loads(fields["data"])}
         fields = {}
+
+
+def _is_new(output: Mapping[str, Any], shown: dict[tuple[int, str], int]) -> bool:
+    """A stream that is opened again begins with the output of the last seconds."""
+    name = (output["attempt"], output["stream"])
+    if output["at"] <= shown.get(name, -1):
+        return False
+    shown[name] = output["at"]
+    return True
 
 
 def _parsed(text: bytes) -> Any:

@@ -69,8 +69,10 @@ export type WebParts = {
   /** One connection that submits, and one that asks which submissions ended. */
   submitting: Db;
   asking: Db;
-  /** Sockets of these three: a connection may be lost without notice, while that of the heartbeats lives. */
+  /** Sockets of these three, if nothing else uses them: a connection may be lost without notice, while that of the heartbeats lives. */
   sockets?: Sockets;
+  /** They lead to a pooler, which lets a statement that waits for a lock go on when its connection is ended. */
+  pooled?: boolean | undefined;
   /** Where one is set, it answers what no lag can make wrong. */
   replica?: Replica | null;
   large_records: LargeRecords;
@@ -180,7 +182,7 @@ const countRefused = (refusals: Refusals) => (exchange: Exchange, answer: Answer
 
 function composeConsole(parts: WebParts): ConsoleParts {
   const { config, log, db, webhooks, witnesses = () => [], sealingProblem } = parts;
-  const { patient } = createPatience(parts.sockets?.endSilent);
+  const { patient } = createPatience(endSilent(parts));
   const sessions = patient(createSessions(db));
   // Those who look lose patience, and the statement goes on: until it ends there is no second one, which would hold one more connection.
   const live = createLive({
@@ -212,8 +214,11 @@ async function composeWeb(
   if (config.digest_key === null) {
     throw new Fault('RUNLEDGER_DIGEST_KEY is not set', 'make one with `openssl rand -base64 32`');
   }
-  const { withPatience } = createPatience(parts.sockets?.endSilent);
-  const guard: Guard = parts.sockets?.unlessSilent ?? ((work) => work());
+  const { withPatience } = createPatience(endSilent(parts));
+  /** Of questions that are asked one after the other: one that hangs would be the last. */
+  const asks: Guard = parts.sockets?.unlessSilent ?? ((work) => withPatience(work)());
+  const stores: Guard =
+    parts.sockets && !parts.pooled ? parts.sockets.unlessSilent : (work) => work();
   const rules = submissionRules(config, webhooks);
   const document = openapiDocument(calls, rules);
   // Of an account, or of a key: else one could hold every connection of the requests.
@@ -236,13 +241,13 @@ async function composeWeb(
   );
   const test_sets = createTestSets(db);
   const questions = createResults(asking);
-  const ended: typeof questions.ended = (...asked) => guard(() => questions.ended(...asked));
+  const ended: typeof questions.ended = (...asked) => asks(() => questions.ended(...asked));
   const submissions = createSubmissions(submitting, {
     queue_capacity: config.queue_capacity,
     waiting: () => waiters.lately,
     replyTo: () => waiters.replyTo(),
     patience_ms: DATABASE_PATIENCE_MS,
-    guard,
+    guard: stores,
   });
   const store_health = createHealth(db);
   const health_reads = createBatcher<null, ServiceHealth>({
@@ -276,11 +281,10 @@ async function composeWeb(
   const feed = createEventFeed(
     db,
     (error) => log.error({ err: error }, 'following submissions failed'),
-    guard,
+    asks,
   );
   const of_streams = {
-    // It has patience: a slow database is not asked a second time before it has answered.
-    knows: results.knows,
+    knows: (digest: Uint8Array) => asks(() => results.knows(digest)),
     onFault(error: unknown) {
       if (!isAway(error)) log.error({ err: error }, 'checking the keys of event streams failed');
     },
@@ -350,6 +354,9 @@ async function composeWeb(
     isOpen,
   };
 }
+
+const endSilent = ({ sockets, pooled = false }: WebParts) =>
+  pooled ? undefined : sockets?.endSilent;
 
 function serverOf(config: Config): Server {
   const options = serverOptions(config);

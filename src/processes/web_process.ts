@@ -87,7 +87,8 @@ export async function startWebProcess(given: Given): Promise<Running> {
     submitting,
     asking,
     // With few connections, chores use the same ones.
-    ...(!address.pooled && shares.maintenance > 0 && { sockets }),
+    ...(shares.maintenance > 0 && { sockets }),
+    pooled: address.pooled,
     replica,
     large_records,
     webhooks,

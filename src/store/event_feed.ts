@@ -54,6 +54,7 @@ export function createEventFeed(
   guard: Guard = (work) => work(),
 ): EventFeed {
   const followed = new Map<string, Followed>();
+  let output_failed = false;
   let timer: NodeJS.Timeout | null = null;
   let closed = false;
 
@@ -68,7 +69,7 @@ export function createEventFeed(
     try {
       // What was shown before the end comes before the end.
       const running = [...followed].filter(([, { runs }]) => runs).map(([id]) => id);
-      for (const ids of inParts(running)) await askForOutput(ids);
+      await askForOutputs(running);
       for (const ids of inParts([...followed.keys()])) await askForEvents(ids);
       pause_ms = pauseAfter(performance.now() - begun, PAUSE_MS);
     } catch (error) {
@@ -97,6 +98,17 @@ export function createEventFeed(
         one.followers.set(follower, Math.max(after, update.version));
         follower.onUpdate({ ...update, events });
       }
+    }
+  }
+
+  /** No event depends on it. It alone writes, so it alone may fail for long, and is logged once. */
+  async function askForOutputs(running: readonly string[]): Promise<void> {
+    try {
+      for (const ids of inParts(running)) await askForOutput(ids);
+      output_failed = false;
+    } catch (error) {
+      if (!output_failed && !isAway(error)) onFault(error);
+      output_failed = true;
     }
   }
 

@@ -10,6 +10,28 @@ export type Answering = { origin: string; readonly seen: string[]; readonly bodi
 
 export const PAGE = { type: 'text/html', body: '<!doctype html><title>Another site</title>' };
 
+/** Streams of one submission: the second one begins with output that came in the first. */
+export const CUT_STREAMS = [
+  [
+    'id: 1\nevent: started\ndata: {}',
+    'event: output\ndata: {"attempt":1,"stream":"stdout","at":0,"text":"ab"}',
+    'event: output\ndata: {"attempt":1,"stream":"stderr","at":0,"text":"oops"}',
+    'event: output\ndata: {"attempt":1,"stream":"stdout","at":2,"text":"c"}',
+  ],
+  [
+    'event: output\ndata: {"attempt":1,"stream":"stdout","at":0,"text":"ab"}',
+    'event: output\ndata: {"attempt":1,"stream":"stdout","at":2,"text":"c"}',
+    'event: output\ndata: {"attempt":1,"stream":"stdout","at":3,"text":"d"}',
+    'event: output\ndata: {"attempt":2,"stream":"stdout","at":0,"text":"ab"}',
+    'id: 2\nevent: completed\ndata: {}',
+  ],
+].map((messages) => ({
+  type: 'text/event-stream',
+  body: messages.map((message) => `${message}\n\n`).join(''),
+}));
+/** What they show, each piece once. */
+export const CUT_OUTPUT = ['ab', 'oops', 'c', 'd', 'ab'];
+
 type Answer = { status?: number; type?: string; body: string; headers?: OutgoingHttpHeaders };
 
 /** Of a list, each call gets its own, and the last one each that follows. Without an answer it takes calls and says nothing. */

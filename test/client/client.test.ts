@@ -11,7 +11,7 @@ import { flaky } from '../http/support/flaky.ts';
 import { HELLO, startService } from '../http/support/service.ts';
 import { archiveOf, LEGACY } from '../judging/packages.ts';
 import { seal } from '../store/seal_now.ts';
-import { answering, PAGE } from './answering.ts';
+import { answering, CUT_OUTPUT, CUT_STREAMS, PAGE } from './answering.ts';
 
 const MiB = 2 ** 20;
 const hello = { ...HELLO, language: 'python' as const };
@@ -275,6 +275,15 @@ t.test('events, to the end and across a cut', async (t) => {
     [3, 'completed'],
   ]);
   for await (const { event } of client.events(id, { after: 3 })) t.fail(event);
+});
+
+t.test('output that comes again behind a cut is shown once', async (t) => {
+  const { origin } = await answering(t, CUT_STREAMS);
+  const client = createClient({ server: origin, api_key: 'x', pause: async () => {} });
+  const shown: string[] = [];
+  for await (const { event, data } of client.events('x'))
+    if (event === 'output') shown.push(data.text);
+  t.same(shown, CUT_OUTPUT);
 });
 
 /** What the client does at the end of a time limit of a call, or of a silence, is done at once by \`pass\`. */

@@ -17,7 +17,7 @@ import { flaky } from '../http/support/flaky.ts';
 import { HELLO, startService } from '../http/support/service.ts';
 import { archiveOf, LEGACY } from '../judging/packages.ts';
 import { seal } from '../store/seal_now.ts';
-import { answering, PAGE } from './answering.ts';
+import { answering, CUT_OUTPUT, CUT_STREAMS, PAGE } from './answering.ts';
 
 /** Read as it comes: the types of the client in Python are compared below. */
 type Json = ReturnType<typeof JSON.parse>;
@@ -680,6 +680,17 @@ t.test('the client in Python', { skip }, async (t) => {
       message: 'there is no result within 5 s; the last try failed: no',
     });
     t.equal(full.seen.length, 1);
+  });
+
+  t.test('shows output once that comes again behind a cut', async (t) => {
+    const cut = await answering(t, CUT_STREAMS);
+    const { value } = await python(t, cut.origin, key)('events', ['x']);
+    const messages = value as { event: string; data: { text: string } }[];
+    const output = messages.filter(({ event }) => event === 'output');
+    t.same(
+      output.map(({ data }) => data.text),
+      CUT_OUTPUT,
+    );
   });
 
   t.test('ends events at their time limit', async (t) => {

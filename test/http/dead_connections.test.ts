@@ -1,7 +1,7 @@
 /** The database's machine is lost without notice, and another takes its place: connections to the first say nothing. */
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { eventually } from '../support/eventually.ts';
+import { eventually, inTime } from '../support/eventually.ts';
 import { call } from './support/call.ts';
 import { cuttable } from './support/cuttable.ts';
 import { HELLO, startService } from './support/service.ts';
@@ -10,12 +10,12 @@ import { webProcess } from './support/web_process.ts';
 /** Far less than the time after which a kernel gives up what it sent: a quarter of an hour. */
 const WITHIN_MS = 60_000;
 
-async function webBehindProxy(t: Test) {
+async function webBehindProxy(t: Test, env: Record<string, string> = {}) {
   const service = await startService(t, { webs: 0 });
   const key = await service.key();
   const proxy = await cuttable(t, service.database.urls.web);
   const urls = { ...service.database.urls, web: proxy.url };
-  const web = await webProcess(t, { ...service.database, urls });
+  const web = await webProcess(t, { ...service.database, urls }, env);
   const submit = () => call(web.origin, { path: '/api/submit', key, body: HELLO });
   // A large result is read on a connection of its own.
   const { id } = (await submit()).json;
@@ -122,3 +122,34 @@ t.test(
     t.equal((await held).status, 408);
   },
 );
+
+// With a pool of 7, chores use the connections of requests, so these are not ended.
+for (const [pool, most] of [
+  ['25', Infinity],
+  ['7', 1],
+] as const)
+  t.test(`an event stream goes on where connections of ${pool} are lost`, async (t) => {
+    const { key, proxy, service, web, submit } = await webBehindProxy(t, {
+      RUNLEDGER_DATABASE_POOL: pool,
+    });
+    const { id } = (await submit()).json;
+    const headers = { 'X-API-Key': key };
+    const { body } = await fetch(`${web.origin}/api/result/${id}/events`, { headers });
+    const messages = body!.pipeThrough(new TextDecoderStream()).getReader();
+    t.teardown(() => messages.cancel());
+    let text = '';
+    const shows = async (event: string) => {
+      while (!text.includes(`event: ${event}`)) {
+        const { done, value } = await messages.read();
+        if (done) return false;
+        text += value;
+      }
+      return true;
+    };
+    t.ok(await shows('accepted'));
+    proxy.lose('runledger web\0', most);
+    await service.worker.start(id);
+    t.ok(await inTime(shows('started'), 'its start'));
+    await service.worker.finish(id);
+    t.ok(await inTime(shows('completed'), 'its end'));
+  });

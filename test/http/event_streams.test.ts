@@ -272,10 +272,14 @@ t.test('output comes while its submission runs, to those who follow it', async (
   t.same(await data(), { attempt, stream: 'stdout', at: 0, text: 'é\n\nid: 9\n' });
   t.same(await data(), { attempt, stream: 'stderr', at: 0, text: 'oops' });
   t.same(await data(), { attempt, stream: 'stdout', at: 10, text: 'more' });
+  // A crash of PostgreSQL empties the table, and its numbers begin again.
+  await service.db`truncate runledger.output_pieces restart identity`;
+  await executions.show([piece(14, '!')]);
+  t.same(await data(), { attempt, stream: 'stdout', at: 14, text: '!' });
   // As much as a worker shows at once, in the characters that are longest as JSON.
   const controls = '\0'.repeat(6_400);
-  await executions.show([piece(14, controls)]);
-  t.same(await data(), { attempt, stream: 'stdout', at: 14, text: controls });
+  await executions.show([piece(15, controls)]);
+  t.same(await data(), { attempt, stream: 'stdout', at: 15, text: controls });
   await service.worker.finish(id);
   t.match(await next(), { id: '3', event: 'completed' });
   t.equal(await next(), null);
@@ -329,6 +333,23 @@ t.test('output comes while its submission runs, to those who follow it', async (
     await service.db`select runledger.forget_output()`;
     t.equal((await service.db`select from runledger.output_pieces`).length, 0);
   });
+});
+
+t.test('events come although nothing can be said of output', async (t) => {
+  const { id } = (await service.submit(key)).json;
+  await service.worker.start(id);
+  const next = reader(await open(pathOf(id)));
+  t.match(await next(), { event: 'accepted' });
+  t.match(await next(), { event: 'started' });
+  await service.db`alter table runledger.output_watches rename to moved_watches`;
+  t.teardown(() => service.db`alter table runledger.moved_watches rename to output_watches`);
+  const { written } = service.webs[0]!;
+  const failed = () => written.filter((line) => line.includes('following submissions failed'));
+  t.ok(await eventually(() => failed().length > 0));
+  await service.worker.finish(id);
+  t.match(await next(), { event: 'completed' });
+  t.equal(await next(), null);
+  t.equal(failed().length, 1, 'it is logged once');
 });
 
 t.test(

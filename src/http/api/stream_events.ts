@@ -36,13 +36,13 @@ const operation: Operation = {
   tag: 'submissions',
   summary: 'What happens to a submission, as it happens',
   description:
-    'Server-sent events from the log: accepted, started, lost (it will run again), completed, failed, cancelled. While tests run, progress says how many have ended. While a program runs, output has what it writes to stdout and stderr, in pieces of text; `at` is the place of its first byte in the whole. Programs often write only when a buffer is full or when they end. Output is best-effort: at most 64 KiB come in a second, pieces can be missing, and the last ones usually are; that of tests is not shown. Progress and output have no id and may be skipped. The stream ends after the last event. The id of an event is its version: Last-Event-ID continues behind it. An event comes up to two seconds late when many streams are open; the record is the truth.',
+    'Server-sent events from the log: accepted, started, lost (it will run again), completed, failed, cancelled. While tests run, progress says how many have ended. While a program runs, output has what it writes to stdout and stderr, in pieces of text; `at` is the place of its first byte in the whole. Programs often write only when a buffer is full or when they end. Output is best-effort: at most 64 KiB come in a second, pieces can be missing, and the last ones usually are; a stream that is opened again begins with the output of the last seconds, so skip a piece of which `at` is not larger than that of the piece before; that of tests is not shown. Progress and output have no id and may be skipped. The stream ends after the last event. The id of an event is its version: Last-Event-ID continues behind it. An event comes up to two seconds late when many streams are open; the record is the truth.',
   parameters: [
     SUBMISSION_ID,
     {
       name: 'Last-Event-ID',
       in: 'header',
-      description: 'The id of the last event that the client has: only later ones are sent.',
+      description: 'The id of the last event that the client has: only later events are sent.',
       schema: { type: 'string', pattern: '^[0-9]{1,9}$' },
       example: '1',
     },
@@ -95,7 +95,7 @@ async function answer(web: Web, exchange: Exchange, id: string, after: number): 
     return unavailable('This process has as many open event streams as it may have.', FULL_RETRY_S);
   if (full) {
     const message = `This key has ${full.most} open event streams, which is the most: close one.`;
-    return problem('rate_limited', { message, headers: { 'Retry-After': 1 } });
+    return problem('rate_limited', { message, headers: { 'Retry-After': FULL_RETRY_S } });
   }
   const has_more = update.events.some(({ version }) => version > after);
   // Browsers and libraries open a stream again when it has ended, but not after this status.

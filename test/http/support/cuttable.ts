@@ -6,8 +6,8 @@ export type Cuttable = {
   readonly url: string;
   /** Ends all connections, and accepts no new ones. */
   cut(): Promise<void>;
-  /** Its connections, or those of one application, carry nothing any more, and neither side notices; new ones work. */
-  lose(application?: string): void;
+  /** Its connections, or those of one application, or some of these, carry nothing any more, and neither side notices; new ones work. */
+  lose(application?: string, most?: number): void;
   /** How many connections of this application were lost and are still open. */
   lost(application: string): number;
   mend(): Promise<void>;
@@ -58,12 +58,15 @@ export async function cuttable(t: Test, url: string): Promise<Cuttable> {
   return {
     url: here.href,
     cut,
-    lose(application = '') {
+    lose(application = '', most = Infinity) {
+      let left = 2 * most;
       for (const socket of sockets) {
+        if (left === 0) return;
         if (!beginnings.get(socket)?.includes(application)) continue;
         socket.unpipe();
         socket.resume();
         lost.add(socket);
+        left -= 1;
       }
     },
     lost: (application) =>
