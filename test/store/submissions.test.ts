@@ -437,6 +437,35 @@ t.test('what no worker can run holds up no other submission of its key', async (
   t.match(await state(), { dispatched: 0, gated: 0, waiting: null });
 });
 
+t.test('a key has a job although more wait than are set aside at once', async (t) => {
+  const w = await world(t);
+  await w.tier('two', 0, 2);
+  const key = await w.key({ tier: 'two' });
+  const { submit } = w.submissions();
+  const all = ['java', 'java', 'java', 'java', 'java', 'python', 'python'];
+  for (const language of all) {
+    await submit({ secret_digest: key.digest, submission: submission({ language }) });
+    await wait(2);
+  }
+  await w.consumer({ language: 'python' });
+  const setAside = async () => {
+    const [row] = await w.web.unsafe('select runledger.set_aside(2) as moved');
+    return row!['moved'];
+  };
+  const jobs = async () => {
+    const rows = await w.db`
+      select t.identifier from graphile_worker._private_jobs j join graphile_worker._private_tasks t on t.id = j.task_id
+      where t.identifier like 'execute%' order by 1`;
+    return rows.map(({ identifier }) => identifier);
+  };
+  t.equal(await setAside(), 4);
+  t.same(await jobs(), ['execute_java', 'execute_python']);
+  t.equal(await setAside(), 1);
+  t.same(await jobs(), ['execute_python', 'execute_python']);
+  t.equal(await setAside(), 0);
+  t.same((await verify(w.db, { head: null, signers: [] })).problems, []);
+});
+
 t.test('a key without a limit is gated at four for each slot, and at 16 at least', async (t) => {
   const w = await world(t);
   await w.tier('free', 0, 0);
