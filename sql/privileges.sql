@@ -20,7 +20,7 @@ do $$
 declare
   web constant text[] := '{hear,submit_many,cancel_submission,list_submissions,summaries_of,read_submissions,settle,is_key,spend,spend_many,read_result,read_results,account_record,record_slices,read_receipt,receipt_tiles,results_of,records_of,submission_events,service_health,
     delivery_due,delivery_open,append_delivery_attempt,put_back_delivery,put_back_early_delivery,
-    queue_schema_problem,register_consumer,heartbeat,replica_facts,replica_has,advance_epoch,sweep,retire_consumer,add_locker,remove_locker,free_orphaned_jobs,move_future_jobs,collect_progress,
+    queue_schema_problem,lacks_generation,register_consumer,heartbeat,replica_facts,replica_has,advance_epoch,sweep,retire_consumer,add_locker,remove_locker,free_orphaned_jobs,move_future_jobs,collect_progress,
     queue_facts,database_facts,alive_languages,ensure_partitions,
     retention_facts,begin_retention,purge_due,month_due,detach_due,drop_due,end_retention,
     stored_contents,put_pieces,drop_arrived,create_test_set,remove_test_set,list_test_sets,forget_arrived,
@@ -30,7 +30,7 @@ declare
     console_accounts,console_account,console_tiers,console_log,console_create_key,console_rotate_key,console_revoke_key,console_set_tier,console_replay,
     seal_window,read_tiles,leaf_tile,put_checkpoint,last_checkpoint,last_sketch,put_cosignature,cosigned}';
   worker constant text[] := '{fetch_executions,finish_jobs,return_job,start_many,orders_of,complete_many,release_many,cancelled_of,read_pieces,report_progress,followed_of,show_output,
-    hear,queue_schema_problem,register_consumer,worker_heartbeat,advance_epoch,sweep,retire_consumer}';
+    hear,queue_schema_problem,lacks_generation,register_consumer,worker_heartbeat,advance_epoch,sweep,retire_consumer}';
   -- Views call all but the last as the role that reads the view. Only unsealed_events reads tables: it counts, and says no more.
   auditor constant text[] := '{current_schema_of,upgrade_facts,actor_of,as_uuid,as_number,as_whole,as_json,uuid_floor,unsealed_events,audit_state_at}';
   grants record;

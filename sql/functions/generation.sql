@@ -4,32 +4,41 @@ create or replace function runledger.generation() returns smallint
 language sql stable
 as $$ select max(generation) from runledger.generations $$;
 
--- Called by migrate and restore: a cluster that this log has not run on before gets the next generation. So does one that has gone
--- back to an older copy of itself, as a machine does from a snapshot, before the log was restored into it: new events would come
--- between the old ones. It has not given the numbers of transactions that the log has, and its identifier does not show that.
-create or replace function runledger.ensure_generation() returns void
-language plpgsql set search_path = runledger, pg_temp
+-- Whether this cluster is one that the log has not run on before, and needs the next generation. So does one that has gone back
+-- to an older copy of itself, as a machine does from a snapshot, before the log was restored into it. New events would come
+-- between the old ones: the numbers of transactions that the log has are still to come, and its identifier may not show that.
+create or replace function runledger.lacks_generation() returns boolean
+language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
-  cluster bigint := (select system_identifier from pg_control_system());
   newest record;
-  is_new boolean;
 begin
   select g.generation, g.system_identifier into newest from generations g order by g.generation desc limit 1;
+  if newest.system_identifier is distinct from (select system_identifier from pg_control_system()) then
+    return true;
+  end if;
   -- Each of these compares with the snapshot that it reads in. A later one sees what has just been written.
-  is_new := cluster is distinct from newest.system_identifier or exists (
+  if exists (
     select from events e
     where e.generation = newest.generation and e.xid >= pg_snapshot_xmax(pg_current_snapshot())
-      and e.xid is distinct from pg_current_xact_id_if_assigned());
+      and e.xid is distinct from pg_current_xact_id_if_assigned()) then
+    return true;
+  end if;
   -- A restore begins with the tables of the backup's version, which may have none of these.
-  if not is_new and to_regclass('runledger.checkpoints') is not null then
-    is_new := exists (
-      select from (select c.generation, c.to_xid from checkpoints c order by c.number desc limit 1) c
-      where c.generation = newest.generation and c.to_xid > pg_snapshot_xmax(pg_current_snapshot()));
+  if to_regclass('runledger.checkpoints') is null then
+    return false;
   end if;
-  if is_new then
-    insert into generations
-    select coalesce(max(generation), 0) + 1, cluster, clock() from generations;
-  end if;
+  return exists (
+    select from (select c.generation, c.to_xid from checkpoints c order by c.number desc limit 1) c
+    where c.generation = newest.generation and c.to_xid > pg_snapshot_xmax(pg_current_snapshot()));
 end
+$$;
+
+-- Called by migrate and restore.
+create or replace function runledger.ensure_generation() returns void
+language sql set search_path = runledger, pg_temp
+as $$
+  insert into generations
+  select coalesce(max(g.generation), 0) + 1, (select system_identifier from pg_control_system()), clock() from generations g
+  having lacks_generation()
 $$;

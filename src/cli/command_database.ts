@@ -7,7 +7,7 @@ import { Fault } from '../fault.ts';
 import { type Creates, type Embedded, findOrStartEmbedded, stopUnused } from '../local/embedded.ts';
 import { migrate } from '../store/migrate.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
-import { OtherSchema, schemaOf } from '../store/schema_version.ts';
+import { OtherSchema, writableSchemaOf } from '../store/schema_version.ts';
 import { CommandFailed, type Context } from './command.ts';
 
 type Given = {
@@ -41,7 +41,7 @@ export function commandDatabase({
   };
   let known: Promise<OtherSchema | null> | undefined;
   const schemaThrough = async (db: Db): Promise<OtherSchema | null> => {
-    const found = await schemaOf(db);
+    const found = await writableSchemaOf(db);
     const is_embedded = !config.database_url;
     // Nothing else uses a server that was started for this command.
     const is_mine = is_embedded && (await embedded()).server !== null;

@@ -10,6 +10,7 @@ import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { logFailure } from '../queue/consumer.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
+import type { OtherSchema } from '../store/schema_version.ts';
 import { observeProcess } from './process_metrics.ts';
 import { createReasons } from './reasons.ts';
 
@@ -17,7 +18,12 @@ import { createReasons } from './reasons.ts';
 export const launcherOf = (config: Config) =>
   resolve(join(import.meta.dirname, '../..'), config.launcher);
 
-export type Given = { config: Config; log: Log };
+export type Given = {
+  config: Config;
+  log: Log;
+  /** While it runs, the database has become one of another version. */
+  onOtherSchema?: (found: OtherSchema) => void;
+};
 
 export type Running = {
   /** Where clients reach it; null for a worker, which accepts no requests. */

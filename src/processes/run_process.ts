@@ -4,6 +4,7 @@ import { environmentFor, hasForeignSecrets, type ProcessName } from '../environm
 import { faultLine, faultOf } from '../fault.ts';
 import { CANNOT_RUN, type Ready } from '../local/child.ts';
 import { createLog, type Log } from '../log.ts';
+import type { OtherSchema } from '../store/schema_version.ts';
 import { giveBackMemory } from './give_back_memory.ts';
 import { withinOpenFiles } from './open_files.ts';
 import { CannotRun, type Given, type Running } from './process.ts';
@@ -17,10 +18,12 @@ export async function runProcess(name: ProcessName, say: (line: string) => void)
   const log = createLog({ level: config.log_level, process: name });
   // Node itself ends the process then, and prints the stack as text.
   process.on('uncaughtExceptionMonitor', (error) => log.fatal({ err: error }, 'cannot go on'));
+  const { promise: other_schema, resolve: onOtherSchema } = Promise.withResolvers<OtherSchema>();
   const stopped = stopRequested();
-  void stopped.then(() => endInTime(config, log));
+  const ends = Promise.race([stopped, other_schema]);
+  void ends.then(() => endInTime(config, log));
   try {
-    const starting = start(name, { config: withinOpenFiles(config), log });
+    const starting = start(name, { config: withinOpenFiles(config), log, onOtherSchema });
     // A start waits for as long as the database is away.
     const running = await Promise.race([starting, stopped]);
     if (typeof running === 'string') {
@@ -30,10 +33,13 @@ export async function runProcess(name: ProcessName, say: (line: string) => void)
     log.info({ address: running.address }, 'started');
     process.send?.({ address: running.address } satisfies Ready);
     giveBackMemory();
-    log.info({ reason: await stopped }, 'stopping');
+    const reason = await ends;
+    const is_asked = typeof reason === 'string';
+    if (is_asked) log.info({ reason }, 'stopping');
+    else log.error(`this process ends, and waits where it is started again: ${faultLine(reason)}`);
     await running.stop();
     log.info('stopped');
-    return 0;
+    return is_asked ? 0 : 1;
   } catch (error) {
     const fault = faultOf(error);
     // Under `serve` a person reads this; elsewhere a platform collects the log.

@@ -22,7 +22,7 @@ import { addressOf, type Given, onceItAnswers, openMetrics, type Running } from 
 export async function startWebProcess(given: Given): Promise<Running> {
   // Without an address there is nothing to wait for.
   addressOf(given.config, 'web');
-  const { log } = given;
+  const { log, onOtherSchema } = given;
   const { metrics, close } = await openMetrics(given, 'web');
   let observed: Db | null = null;
   // Before the wait: an alert on the database must not be silent where it is away from the beginning.
@@ -66,6 +66,7 @@ export async function startWebProcess(given: Given): Promise<Running> {
       for (const each of [sockets, of_chores]) each.endSilent();
       large_records.endSilent();
     },
+    onOtherSchema,
     metrics,
   });
   const { read_database_url } = config;

@@ -5,7 +5,7 @@ import { openExecutor } from './open_executor.ts';
 import { addressOf, type Given, onceItAnswers, openMetrics, type Running } from './process.ts';
 
 export async function startWorkerProcess(given: Given): Promise<Running> {
-  const { log } = given;
+  const { log, onOtherSchema } = given;
   // Without an address there is nothing to wait for.
   addressOf(given.config, 'worker');
   const neighbours = await openNeighbours(log);
@@ -22,7 +22,14 @@ export async function startWorkerProcess(given: Given): Promise<Running> {
     prepare(),
     onceItAnswers(given, 'worker'),
   ]);
-  const worker = await startWorker({ config, log, executor, neighbours, metrics });
+  const worker = await startWorker({
+    config,
+    log,
+    executor,
+    neighbours,
+    onOtherSchema,
+    metrics,
+  });
   const stop = async () => {
     await worker.stop();
     await close();

@@ -58,7 +58,13 @@ import {
   type Turn,
   workerHeartbeat,
 } from '../store/consumers.ts';
-import { isNotThere, OtherSchema, ourSchema, schemaOf } from '../store/schema_version.ts';
+import {
+  isNotThere,
+  OtherSchema,
+  ourSchema,
+  schemaOf,
+  writableSchemaOf,
+} from '../store/schema_version.ts';
 import { openHeartbeatSession } from './heartbeat_session.ts';
 import { createInFlight, type InFlight } from './in_flight_jobs.ts';
 import { type Neighbours, openNeighbours } from './neighbours.ts';
@@ -69,6 +75,8 @@ const SWEEP_MS = 500;
 /** While a process on this machine has lost its lock: it may be about to end. */
 const SUSPECT_MS = 100;
 const RETRY_MS = 100;
+/** How often it looks whether the database was migrated to another version while this process runs. */
+const SCHEMA_LOOK_MS = 5_000;
 /** A person has to do something first. */
 const OTHER_SCHEMA_RETRY_MS = 1_000;
 /** Timers may fire a little early. */
@@ -137,6 +145,8 @@ export type ConsumerOptions<E extends Epoch> = {
   /** The leases belong to others: everything that runs must end now. */
   readonly onLost?: () => void;
   readonly onSwept?: (swept: Swept) => void;
+  /** The database has become one of another version, so this process has to end. */
+  readonly onOtherSchema?: ((found: OtherSchema) => void) | undefined;
   /** Default: its own. */
   readonly neighbours?: Neighbours;
   readonly log: Log;
@@ -188,7 +198,7 @@ export async function joinQueue<E extends Epoch>(
   let draining = false;
   let left = false;
 
-  let schema_checked = false;
+  let schema_seen_at = 0;
   let swept_at = 0;
   let suspects: readonly string[] = [];
   let failing = false;
@@ -220,15 +230,13 @@ export async function joinQueue<E extends Epoch>(
   }
 
   async function register(): Promise<void> {
-    if (!schema_checked) {
-      // Its files are read before the time for the answer begins.
-      await ourSchema();
-      const schema = await session.ask((db) => schemaOf(db));
-      if (schema instanceof OtherSchema) throw schema;
-      const problem = await session.ask((db) => queueSchemaProblem(db));
-      if (problem !== null) throw new QueueSchemaUnknown(problem);
-      schema_checked = true;
-    }
+    // Its files are read before the time for the answer begins.
+    await ourSchema();
+    const schema = await session.ask((db) => writableSchemaOf(db));
+    if (schema instanceof OtherSchema) throw schema;
+    const problem = await session.ask((db) => queueSchemaProblem(db));
+    if (problem !== null) throw new QueueSchemaUnknown(problem);
+    schema_seen_at = performance.now();
     const consumer_id = randomUUID();
     const { slots, toolchains, isolation } = options;
     const lock_key = neighbours.name;
@@ -361,6 +369,13 @@ export async function joinQueue<E extends Epoch>(
     }
   }
 
+  /** A release may migrate while the processes of the one before run. */
+  async function lookAtSchema(): Promise<void> {
+    schema_seen_at = performance.now();
+    const schema = await session.ask((db) => schemaOf(db));
+    if (schema instanceof OtherSchema) options.onOtherSchema?.(schema);
+  }
+
   const isDue = () => performance.now() - confirmed_at >= HEARTBEAT_MS - TIMER_SLACK_MS;
 
   /** One round of registering, heartbeat and sweep, as far as each is due. Answers how long to pause. */
@@ -376,6 +391,7 @@ export async function joinQueue<E extends Epoch>(
           log.warn({ err: error }, 'looking for dead consumers failed');
         });
       }
+      if (performance.now() - schema_seen_at >= SCHEMA_LOOK_MS) await lookAtSchema();
       if (failing) options.onBack?.();
       failing = false;
       other_schema = null;

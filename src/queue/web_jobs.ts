@@ -6,7 +6,7 @@ import type { Db } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import type { Sealer } from '../store/checkpoints.ts';
-import { joinQueue } from './consumer.ts';
+import { type ConsumerOptions, joinQueue } from './consumer.ts';
 import type { Cosigning } from './cosigning.ts';
 import {
   type Announcements,
@@ -47,6 +47,7 @@ export type WebJobsOptions = {
   cosigning?: Pick<Cosigning, 'chores'>;
   /** The database is there again. */
   onBack?: () => void;
+  onOtherSchema?: ConsumerOptions<never>['onOtherSchema'];
   metrics?: Metrics;
 };
 
@@ -63,6 +64,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
     sealer,
     cosigning,
     onBack,
+    onOtherSchema,
     metrics = createMetrics(),
   } = options;
   const url = databaseUrl(config, 'web');
@@ -91,6 +93,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
         : NO_RUNNER,
     onSwept: sweepObserver(metrics),
     ...(onBack && { onBack }),
+    onOtherSchema,
     log,
   });
   if (sealer) observeSealer(metrics, sealer);

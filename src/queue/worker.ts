@@ -7,7 +7,7 @@ import type { FileRef } from '../judging/test_set.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { readContent } from '../store/read_content.ts';
-import { joinQueue } from './consumer.ts';
+import { type ConsumerOptions, joinQueue } from './consumer.ts';
 import { type ExecutionEpoch, openExecutionEpoch } from './epoch.ts';
 import { createExecuteTask, type Execute } from './execute_task.ts';
 import type { Neighbours } from './neighbours.ts';
@@ -50,6 +50,7 @@ export async function startWorker(given: {
   executor: Executor;
   /** Those whose socket the launcher has. Default: the worker's own, without the launcher. */
   neighbours?: Neighbours;
+  onOtherSchema?: ConsumerOptions<never>['onOtherSchema'];
   metrics?: Metrics;
 }): Promise<Worker> {
   const { config, log, executor } = given;
@@ -122,6 +123,7 @@ export async function startWorker(given: {
     onLost: () => executor.extendDeadline(1),
     onSwept: ({ reason, executions }) => observe.lost(reason ?? '', executions ?? 0),
     ...(given.neighbours && { neighbours: given.neighbours }),
+    onOtherSchema: given.onOtherSchema,
     log,
   });
   // Something may have become free in the meantime.

@@ -84,6 +84,29 @@ export async function schemaOf(db: Db): Promise<'ours' | 'none' | OtherSchema> {
   );
 }
 
+/** The same for those who may append to the log. */
+export async function writableSchemaOf(db: Db): Promise<'ours' | 'none' | OtherSchema> {
+  const found = await schemaOf(db);
+  if (found !== 'ours') return found;
+  if (!(await lacksGeneration(db))) return found;
+  return new OtherSchema(
+    'older',
+    'the log comes from another PostgreSQL cluster, or from an older copy of this one, and has not gone on here yet',
+    'run `./runledger migrate`',
+  );
+}
+
+async function lacksGeneration(db: Db): Promise<boolean> {
+  try {
+    const [row] = await db<{ lacks: boolean }[]>`select runledger.lacks_generation() as lacks`;
+    return row!.lacks;
+  } catch (error) {
+    // An auditor's login, which appends nothing.
+    if (codeOf(error) === NO_RIGHT) return false;
+    throw error;
+  }
+}
+
 /** A migration that this version does not have, or has with another text. */
 export function strangeOf(
   stored: readonly Stored[],

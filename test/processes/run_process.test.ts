@@ -4,11 +4,13 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
+import { connect } from '../../src/db.ts';
 import { CANNOT_RUN } from '../../src/local/child.ts';
 import { createLog } from '../../src/log.ts';
 import { withinOpenFiles } from '../../src/processes/open_files.ts';
 import { onceItAnswers } from '../../src/processes/process.ts';
 import { cuttable } from '../http/support/cuttable.ts';
+import { realWorker } from '../http/support/real_worker.ts';
 import { webProcess } from '../http/support/web_process.ts';
 import { freshDatabase } from '../support/database.ts';
 import { until } from '../support/eventually.ts';
@@ -50,6 +52,23 @@ t.test('web has metrics while it waits for its database, and starts when it is b
   await database.mend();
   const { origin } = await starting;
   t.equal((await fetch(`${origin}/readyz`)).status, 200);
+});
+
+t.test('web and worker end where a newer version migrates their database', async (t) => {
+  const database = await freshDatabase(t);
+  const web = await webProcess(t, database);
+  const ended = once(web.process, 'exit');
+  t.equal(await realWorker(t, database), null);
+  const db = connect(database.url, { name: 'test', max: 1 });
+  t.teardown(() => db.end());
+  const alive = async () =>
+    (await db`select kind from runledger.consumers where ended_at is null`).length;
+  t.equal(await alive(), 2);
+  await db`update runledger.migrations set sha256 = 'other' where name = 'definitions'`;
+  await until(async () => (await alive()) === 0);
+  t.equal((await ended)[0], 1);
+  const why = /this process ends, and waits where it is started again: the functions and views/;
+  t.equal(web.written.filter((line) => why.test(line)).length, 1);
 });
 
 for (const [before, ends] of [

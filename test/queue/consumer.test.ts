@@ -12,6 +12,7 @@ import { type ExecutionEpoch, openExecutionEpoch } from '../../src/queue/epoch.t
 import { heartbeatName } from '../../src/queue/heartbeat_session.ts';
 import { createRuns } from '../../src/queue/runs.ts';
 import { secretChannel } from '../../src/store/handed.ts';
+import { migrate } from '../../src/store/migrate.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 import { until } from '../support/eventually.ts';
@@ -127,6 +128,40 @@ t.test('it joins no database of another version, and joins once it was migrated'
   await joining;
   t.equal((await s.consumers()).length, 1);
 });
+
+t.test(
+  'it joins no cluster on which the log has not gone on, and joins once it was migrated',
+  async (t) => {
+    const s = await scene(t);
+    const { promise: waits, resolve } = Promise.withResolvers<unknown>();
+    const warned = Object.assign(createLog({ level: 'silent', process: 'test', to: 'stderr' }), {
+      warn: resolve,
+    });
+    await s.w.db`update runledger.generations set system_identifier = 42`;
+    const joining = s.join({ log: warned });
+    t.match(
+      await waits,
+      /^this process waits: the log comes from another PostgreSQL cluster.*: run `.*migrate`/,
+    );
+    t.same(await s.consumers(), []);
+    await migrate(s.w.database.url);
+    await joining;
+    t.equal((await s.consumers()).length, 1);
+  },
+);
+
+t.test(
+  'it is said while a consumer lives that the database has become one of another version',
+  async (t) => {
+    const s = await scene(t);
+    const { promise: found, resolve } = Promise.withResolvers<unknown>();
+    const consumer = await s.join({ onOtherSchema: resolve });
+    const restore = await otherDefinitions(s.w.db);
+    t.match(await found, { kind: 'definitions' });
+    t.equal(consumer.state(), 'live', 'what runs may end in order');
+    await restore();
+  },
+);
 
 t.test('after an outage, too, it says that the database is of another version', async (t) => {
   const s = await scene(t);

@@ -7,6 +7,7 @@ import t from 'tap';
 import { connect } from '../../src/db.ts';
 import { createKey } from '../../src/store/keys.ts';
 import { migrate, migrateTo } from '../../src/store/migrate.ts';
+import { writableSchemaOf } from '../../src/store/schema_version.ts';
 import { freshDatabase } from '../support/database.ts';
 import { until } from '../support/eventually.ts';
 import { lockWaits } from '../support/lock_waits.ts';
@@ -170,7 +171,9 @@ t.test(
     alter table runledger.events_permanent disable trigger refuse_change;
     update runledger.events_permanent set xid = (xid::text::bigint + 1000000)::text::xid8;
     alter table runledger.events_permanent enable always trigger refuse_change`);
+    t.match(await writableSchemaOf(db), { kind: 'older', message: /an older copy of this one/ });
     t.equal(await generation(), 2);
+    t.equal(await writableSchemaOf(db), 'ours');
     await db.unsafe(`
     insert into runledger.checkpoints (number, origin, size, root, sealed_at, generation, to_xid, note)
     values (1, 'log', 1, sha256(''), now(), 2, '9000000000', 'note')`);
