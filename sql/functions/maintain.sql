@@ -1,16 +1,19 @@
 -- The chores of web processes. Any number of processes may call one at once: one of them does it.
+--
+-- What is too old is so by the caller's clock, `at`, too: one clock that runs ahead ends nothing.
 
 -- Ends submissions that are pending and older than max_age: so many at most, because every submit waits in that time. It also
 -- takes away jobs of this age whose submissions have ended: of one that was cancelled while its worker died, a job is left that
 -- nobody else would take. Answers how many of the two there were; a caller asks again until there are none.
-create or replace function runledger.expire_pending(max_age interval, most integer default 500) returns integer
+create or replace function runledger.expire_pending(max_age interval, most integer default 500, at timestamptz default 'infinity')
+returns integer
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
 #variable_conflict use_column
 declare
   -- Ids have the time of a web process, and only choose. created_at decides.
-  oldest_allowed uuid := uuid_floor(clock() - max_age);
-  accepted_before timestamptz := clock() - max_age;
+  accepted_before timestamptz := least(clock(), at) - max_age;
+  oldest_allowed uuid := uuid_floor(accepted_before);
   now_at timestamptz;
   old uuid[];
   jobs bigint[];
@@ -62,12 +65,13 @@ end
 $$;
 
 -- An Idempotency-Key is remembered for at least 24 hours.
-create or replace function runledger.forget_idempotency(most integer default 10000) returns integer
+create or replace function runledger.forget_idempotency(most integer default 10000, at timestamptz default 'infinity')
+returns integer
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
   -- A variable, because a comparison with clock() itself uses no index.
-  old constant timestamptz := clock() - interval '25 hours';
+  old constant timestamptz := least(clock(), at) - interval '25 hours';
   gone integer;
 begin
   delete from idempotency i where (i.account_id, i.key) in (

@@ -12,7 +12,7 @@
  * A launcher that dies is replaced. Requests that were sent to it reject with SandboxFault, but only
  * after the next launcher has ended everything that the dead one left: a caller may start the same
  * program elsewhere, and it must not run twice. Requests that waited here go to the next launcher; where it cannot be started,
- * they are rejected.
+ * they are rejected. One that hangs is killed: the heartbeats of this process go on, so nobody else would take its runs.
  *
  * A report is evidence about a program. A fault is a failure of the service, and never about the program.
  */
@@ -58,6 +58,9 @@ export type { Isolation, IsolationKind, Profile, SandboxOptions } from './sandbo
 type Job = {
   id: number;
   stream: BoxStream | null;
+  wall_ms: number;
+  /** When it should have ended, by far; null before it is sent, and for a box that stays. */
+  due_ms: number | null;
   /** of its frame, once it is sent; 0 for the second run of a pair */
   sent_bytes: number;
   resolve: (value: Ended) => void;
@@ -72,6 +75,10 @@ const RESTART_FIRST_MS = 10;
 const RESTART_MOST_MS = 5_000;
 /** A launcher that lived this long works: its successor starts without a pause. */
 const LIVED_MS = 1_000;
+/** A machine that swaps is only slow. */
+const LATE_MS = 10 * 60_000;
+/** So many looks in the time that a report may be late. */
+const LOOKS = 20;
 /**
  * The programs of a dead launcher die within milliseconds, or seconds on a busy machine; the next launcher waits for their
  * end. This bounds the wait for a next launcher that does not come.
@@ -105,10 +112,18 @@ export class Sandbox {
   #deadlineUs = 0;
   #closed = false;
   readonly #closing = new AbortController();
+  readonly #looking: NodeJS.Timeout;
+  /** The launcher was late at the last look. */
+  #late: ChildProcess | null = null;
   #restarting: Promise<void> | null = null;
 
   constructor(options: SandboxOptions) {
     this.#options = options;
+    this.#looking = setInterval(() => this.#look(), this.#lateMs / LOOKS).unref();
+  }
+
+  get #lateMs(): number {
+    return this.#options.late_ms ?? LATE_MS;
   }
 
   /** What the launcher found when it started. */
@@ -133,7 +148,7 @@ export class Sandbox {
     request: BoxRequest,
     { signal, onRun }: { signal?: AbortSignal; onRun?: ((peek: Peek) => void) | undefined } = {},
   ): Promise<RunReport> {
-    const { job, ended } = this.#job(null, signal);
+    const { job, ended } = this.#job(null, request, signal);
     this.#submit([job], () => frame(FRAME.run, job.id, encodeRequest(request, null)), signal);
     onRun?.(async (from, most_bytes) => {
       const payload = await this.#ask(FRAME.peek, job.id, encodePeek(from, most_bytes));
@@ -151,7 +166,7 @@ export class Sandbox {
     interactor: BoxRequest,
     { signal, transcript_bytes = 0 }: { signal?: AbortSignal; transcript_bytes?: number } = {},
   ): Promise<PairReport> {
-    const sides = [this.#job(null, signal), this.#job(null, signal)] as const;
+    const sides = [this.#job(null, program, signal), this.#job(null, interactor, signal)] as const;
     const [{ job: first }, { job: second }] = sides;
     const encode = () => {
       const fields = encodeRequest(program, { transcript_bytes, judges: false });
@@ -176,7 +191,7 @@ export class Sandbox {
         return payload && decodeUsage(payload);
       },
     });
-    const { job, ended } = this.#job(stream, signal);
+    const { job, ended } = this.#job(stream, request, signal);
     stream.id = job.id;
     ended.then(
       (end) => stream.finish(end.report),
@@ -200,6 +215,7 @@ export class Sandbox {
   async close(): Promise<void> {
     this.#closed = true;
     this.#closing.abort();
+    clearInterval(this.#looking);
     const child = this.#child;
     const waiting = this.#waiting.splice(0).flatMap(({ jobs }) => jobs);
     for (const job of [...this.#leave(), ...waiting])
@@ -212,12 +228,13 @@ export class Sandbox {
 
   #job(
     stream: BoxStream | null,
+    { limits: { wall_ms } }: BoxRequest,
     signal: AbortSignal | undefined,
   ): { job: Job; ended: Promise<Ended> } {
     const id = this.#nextId;
     this.#nextId = id === 0xffff_fffe ? 1 : id + 1;
     const { promise, resolve, reject } = Promise.withResolvers<Ended>();
-    const job = { id, stream, sent_bytes: 0, resolve, reject };
+    const job = { id, stream, wall_ms, due_ms: null, sent_bytes: 0, resolve, reject };
     if (signal === undefined || signal.aborted) return { job, ended: promise };
     const onAbort = () => this.#cancel(id, signal);
     signal.addEventListener('abort', onAbort, { once: true });
@@ -258,10 +275,33 @@ export class Sandbox {
       room[kind] -= order.jobs.length;
       this.#waiting.splice(at, 1);
       for (const job of order.jobs) this.#sent.set(job.id, job);
+      if (kind === 'runs') this.#expect(order.jobs);
       if (kind === 'streams') this.#streamsSent++;
       else this.#bytesSent += first.sent_bytes = order.frame.length;
       this.#write(order.frame);
     }
+  }
+
+  /** One that was sent before may run first, in the same slot. */
+  #expect(jobs: readonly Job[]): void {
+    const before_ms = Math.max(...[...this.#sent.values()].map(({ wall_ms }) => wall_ms));
+    for (const job of jobs) job.due_ms = performance.now() + before_ms + job.wall_ms + this.#lateMs;
+  }
+
+  /** Late at one look only is also a launcher whose reports this process could not read: it was stopped itself. */
+  #look(): void {
+    const now_ms = performance.now();
+    const is_late = [...this.#sent.values()].some(
+      ({ due_ms }) => due_ms !== null && due_ms < now_ms,
+    );
+    const child = is_late ? this.#child : null;
+    if (child !== null && child === this.#late) {
+      this.#options.log?.(
+        'the launcher hangs: a run has not ended long after its limits; it is replaced',
+      );
+      child.kill('SIGKILL');
+    }
+    this.#late = child;
   }
 
   #cancel(id: number, signal?: AbortSignal): void {

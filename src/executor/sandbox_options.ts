@@ -41,6 +41,8 @@ export type SandboxOptions = {
   uid_base?: number;
   /** a descriptor of this process that the launcher and its slots have until they end */
   inherited?: number | null;
+  /** so long after its limits may a run's report come; then the launcher hangs, and is replaced */
+  late_ms?: number;
   /** takes the launcher's messages, line by line */
   log?: (line: string) => void;
 };

@@ -67,7 +67,7 @@ export function choresOf(options: {
         untilFew(
           stopping,
           AT_ONCE,
-          () => db`select runledger.forget_idempotency(${AT_ONCE}) as done`,
+          () => db`select runledger.forget_idempotency(${AT_ONCE}, ${new Date()}) as done`,
         ),
     },
     {
@@ -107,7 +107,7 @@ export function choresOf(options: {
 async function expirePending(db: Db, stopping: AbortSignal, max_age_s: number): Promise<void> {
   for (;;) {
     const [row] = await halfOfTheTime(db<{ done: number }[]>`
-      select runledger.expire_pending(make_interval(secs => ${max_age_s}::double precision)) as done`);
+      select runledger.expire_pending(make_interval(secs => ${max_age_s}::double precision), at => ${new Date()}) as done`);
     if (row!.done === 0 || stopping.aborted) return;
   }
 }

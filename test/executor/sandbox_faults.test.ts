@@ -74,6 +74,23 @@ for (const [name, find] of victims) {
   });
 }
 
+t.test('a launcher that hangs is replaced, and one with long runs is not', async (t) => {
+  const said: string[] = [];
+  const { sandbox, close } = await withSandbox({ late_ms: 1_000, log: (line) => said.push(line) });
+  t.teardown(close);
+  const { pid } = sandbox.isolation;
+  // Each waits for the one before it.
+  const slow = shell('sleep 2', { limits: { wall_ms: 60_000 } });
+  const all = Array.from({ length: sandbox.isolation.slots * 3 }, () => sandbox.run(slow));
+  for (const run of all) t.match(await run, { exit_code: 0 });
+  t.same([sandbox.isolation.pid, said], [pid, []]);
+  process.kill(pid, 'SIGSTOP');
+  const hangs = sandbox.run(shell('exit 9', { limits: { wall_ms: 1_000 } }));
+  t.match(await hangs.catch((error: unknown) => error), { kind: 'launcher_lost' });
+  t.match(said, [/^the launcher hangs/]);
+  t.match(await runAgain(sandbox, 'exit 9'), { exit_code: 9 });
+});
+
 t.test('kill -9 of a slot or the launcher at any moment of a run', async (t) => {
   const { sandbox, close } = await withSandbox();
   t.teardown(close);

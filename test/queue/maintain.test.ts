@@ -1,4 +1,5 @@
 /** Chores of web processes that have no test of their own elsewhere. */
+import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { createLog } from '../../src/log.ts';
@@ -74,6 +75,21 @@ t.test('all submissions that are too old are ended in one round, and no other', 
   ]);
   const [jobs] = await w.db`select count(*)::int as n from graphile_worker.jobs`;
   t.same(jobs, { n: 1 }, 'that of the one that runs');
+});
+
+t.test('a database whose clock runs ahead ends and forgets nothing', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const idempotency_key = randomUUID();
+  await w
+    .submissions()
+    .submit({ secret_digest: digest, submission: submission({ idempotency_key }) });
+  await w.db.unsafe(`create or replace function runledger.clock() returns timestamptz
+    language sql volatile as $$ select clock_timestamp() + interval '2 days' $$`);
+  for (const { name, run } of choresOf({ pending_max_age_ms: 86_400_000, seal: null }))
+    if (['expire', 'idempotency'].includes(name)) await run(w.web, new AbortController().signal);
+  t.match(await w.db`select status from runledger.submissions`, [{ status: 'pending' }]);
+  t.equal((await w.db`select from runledger.idempotency`).length, 1);
 });
 
 t.test('a job that an ended submission left is taken away in time', async (t) => {
