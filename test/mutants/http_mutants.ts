@@ -12,6 +12,8 @@ export const httpMutants: readonly Mutant[] = [
     'src/http/api/failures.ts',
     'test/http/failures.test.ts',
     ['the causes that are remembered are bounded', 'CAUSES_MAX = 100', 'CAUSES_MAX = 5_000'],
+    ['a repeated line is about the newest request', 'known.write = write;', ''],
+    ['the ids of a line are bounded', 'slice(-IDS_MAX)', 'slice()'],
     [
       'the line of a request has its cause',
       '      exchange.cause = cause;\n      count(cause',
