@@ -199,6 +199,11 @@ export const httpMutants: readonly Mutant[] = [
     'if (isFirst && !answered.has(socket)) return null;',
     'if (open.size > 0) return null;',
   ]),
+  ...inFile('src/http/wire/sockets.ts', contract('no request, too'), [
+    'answers to odd bytes have the headers of all answers',
+    '    ...lines(shared),\n',
+    '',
+  ]),
   ...inFile('src/http/wire/sockets.ts', contract('bad bytes'), [
     'a CONNECT is not answered in the place of another request',
     'endLine(socket as Socket, newestOf(openOn.get(socket)), ',
