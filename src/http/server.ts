@@ -51,7 +51,7 @@ import { createSignInLimit } from './console/sign_in_limit.ts';
 import { openapiDocument } from './document/openapi.ts';
 import { pageOf } from './document/page.ts';
 import { createRouter } from './router.ts';
-import type { Answer } from './wire/answer.ts';
+import { type Answer, sharedHeaders } from './wire/answer.ts';
 import { watchConnectionRoom } from './wire/connection_room.ts';
 import { type Exchange, openExchange } from './wire/exchange.ts';
 import { type NewConnections, watchNewConnections } from './wire/new_connections.ts';
@@ -104,10 +104,11 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   );
   const metrics = parts.metrics ?? createMetrics();
   const room = watchConnectionRoom(server, { most: config.connections_max, log, metrics });
+  const shared = sharedHeaders(config.tls !== 'off');
   const open_requests = createOpenRequests({
     log,
     metrics,
-    over_tls: config.tls !== 'off',
+    shared,
     isOpen: web.isOpen,
     isCrowded: room.isCrowded,
     rejected: countRefused(refusals),
@@ -117,6 +118,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   const sockets = watchSockets(server, {
     respond: open_requests.respond,
     cut: open_requests.cut,
+    shared,
     note: (facts) => log.info(facts, 'no request'),
   });
   const connections = watchNewConnections(server);

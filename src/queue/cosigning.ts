@@ -91,8 +91,8 @@ function watch(
   const name = witnessName(key);
   let state: WitnessState = { name: key.name, cosigned: null, problem: null, forked: false };
   let asked = false;
-  /** Why it was not asked. */
-  let failure: string | null = null;
+  /** An error kept this process from asking it. */
+  let failed = false;
   let pause_ms = 0;
   let next_ms = 0;
 
@@ -142,12 +142,12 @@ function watch(
   const run: Chore['run'] = async (db, stopping) => {
     try {
       await round(db, stopping);
-      if (failure !== null) {
-        failure = null;
+      if (failed) {
+        failed = false;
         onChange();
       }
     } catch (error) {
-      failure = (error as Error).message;
+      failed = true;
       onChange();
       throw error;
     }
@@ -155,8 +155,9 @@ function watch(
   const chore: Chore = { name: `witness ${key.name}`, every_ms, first: 'at once', run };
   const waitsFor = (): Wait | null => {
     if (asked) return null;
-    const reason = `the witness ${key.name} was not asked yet${failure === null ? '' : `: ${failure}`}`;
-    return { reason, failed: failure !== null };
+    // Every customer can read it in health. So it does not say what the error was.
+    const why = failed ? ": web's log says why" : '';
+    return { reason: `the witness ${key.name} was not asked yet${why}`, failed };
   };
   return { chore, state: () => state, waitsFor };
 }

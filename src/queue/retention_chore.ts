@@ -61,9 +61,12 @@ async function remove(
     if (isAway(error)) throw error;
     if (BUSY.has(codeOf(error))) return 'a table is in use: the next round tries again';
     log.error({ err: error }, 'retention failed');
-    return (error as Error).message;
+    return FAILED;
   }
 }
+
+/** Every customer can read it in health. So it does not say what the database said. */
+const FAILED = "the removal failed: web's log says why";
 
 /** lock_not_available, deadlock_detected */
 const BUSY = new Set(['55P03', '40P01']);

@@ -2,11 +2,14 @@
  * Puts receipts together (src/proof/receipt.ts): the entries of one submission, and their proofs from the tiles. Three
  * statements, whatever the size of the log.
  *
+ * A receipt ends with the end of its submission. What follows is no customer's business: attempts of a delivery say which names
+ * an operator's network has, and a replay says which operator asked for it.
+ *
  * What must stay true: no receipt is handed out that its own checkpoint does not prove. If the tiles do not give the proof,
  * an event or the tree was changed, and the caller gets an error.
  */
 import type { Db } from '../db.ts';
-import { hasEnded, type Status } from '../domain/statuses.ts';
+import { ENDING_TYPES } from '../domain/submission_fold.ts';
 import { parseCheckpoint } from '../proof/checkpoint.ts';
 import { type LogEvent, parseEntry } from '../proof/entry.ts';
 import { inclusionText } from '../proof/inclusion_file.ts';
@@ -21,8 +24,8 @@ import { readStream } from './entries.ts';
 export type ReceiptOutcome =
   | Rejected
   | { kind: 'not_found'; caller: Caller }
-  /** An event of the submission is not sealed yet, or the submission has not ended. */
-  | { kind: 'not_sealed'; caller: Caller; status: Status }
+  /** The submission has not ended, or an event up to its end is not sealed yet. */
+  | { kind: 'not_sealed'; caller: Caller }
   | { kind: 'found'; caller: Caller; receipt: Receipt };
 
 export type Receipts = {
@@ -32,17 +35,14 @@ export type Receipts = {
 
 type Row = CallerRow & {
   outcome: string;
-  status: Status;
   salts: Record<string, string> | null;
-  /** The last checkpoints that have all events, with the lines that witnesses said of each: those with most lines first. */
+  /** The last that have all events up to the end, with the lines that witnesses said of each: those with most lines first. */
   checkpoints: Checkpoint[];
 };
 
 type Checkpoint = {
   readonly note: string;
   readonly size: number;
-  readonly generation: number;
-  readonly to_xid: string;
   readonly lines: readonly string[];
 };
 
@@ -57,13 +57,9 @@ export function createReceipts(db: Db, witnesses: readonly VerifierKey[] = []): 
       if (rejected) return rejected;
       const caller = callerOf(row!);
       if (row!.outcome === 'not_found') return { kind: 'not_found', caller };
-      const { status } = row!;
-      const unsealed = { kind: 'not_sealed' as const, caller, status };
       const chosen = mostCosigned(row!.checkpoints, witnesses);
-      if (chosen === null || !hasEnded(status)) return unsealed;
-      const entries = await entriesOf(db, id);
-      // An event may have come since.
-      if (!entries.every(({ event }) => isBefore(event, chosen))) return unsealed;
+      if (chosen === null) return { kind: 'not_sealed', caller };
+      const entries = await entriesToEnd(db, id);
       const { note, lines, size } = chosen;
       const checkpoint = cosignedText(note, lines, witnesses);
       const events = await provenBy(db, entries, { checkpoint, size });
@@ -97,17 +93,16 @@ function mostCosigned(
   return best;
 }
 
-function isBefore({ generation, xid }: LogEvent, checkpoint: Checkpoint): boolean {
-  if (generation !== checkpoint.generation) return generation < checkpoint.generation;
-  return xid < BigInt(checkpoint.to_xid);
-}
-
 type Entry = { readonly bytes: Buffer; readonly event: LogEvent };
 
-async function entriesOf(db: Db, id: string): Promise<Entry[]> {
+async function entriesToEnd(db: Db, id: string): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const some of readStream(db, id))
-    for (const bytes of some) entries.push({ bytes, event: parseEntry(bytes) });
+    for (const bytes of some) {
+      const event = parseEntry(bytes);
+      entries.push({ bytes, event });
+      if (ENDING_TYPES.has(event.type)) return entries;
+    }
   return entries;
 }
 

@@ -70,7 +70,7 @@ async function startedMetrics() {
   createOpenRequests({
     log,
     metrics: web,
-    over_tls: false,
+    shared: {},
     isOpen,
     isCrowded: () => false,
     waiting: count,

@@ -8,7 +8,14 @@ import { problem } from '../../src/http/wire/problem.ts';
 import { WrongClock } from '../../src/store/submissions.ts';
 import { eventually } from '../support/eventually.ts';
 
-type Line = { level: number; cause: string; requests: number; request_id: string; msg: string };
+type Line = {
+  level: number;
+  cause: string;
+  requests: number;
+  request_id: string;
+  request_ids?: string[];
+  msg: string;
+};
 
 function logged() {
   const lines: Line[] = [];
@@ -34,7 +41,23 @@ t.test('a cause is logged at once, and then once with the number of requests', a
   const why = { cause: '53300', msg: 'unavailable: The database has no connection left.' };
   t.match(lines, [{ ...why, requests: 1, request_id: 'request 0', reason: 'too many clients 0' }]);
   t.ok(await eventually(() => lines.length === 2));
-  t.match(lines[1], { ...why, requests: 999 });
+  const newest = { request_id: 'request 999', reason: 'too many clients 999' };
+  t.match(lines[1], { ...why, requests: 999, ...newest });
+  t.equal(lines[1]!.request_ids?.length, 20, 'the ids in it are bounded');
+  t.equal(lines[1]!.request_ids?.[0], 'request 980');
+});
+
+t.test('of a fault that some requests find, the log has the id of each', async (t) => {
+  const { lines, failures } = logged();
+  const fault = new TypeError('x is undefined');
+  for (const id of ['a', 'b', 'c']) t.equal(failures.answerTo(exchange(id), fault).status, 500);
+  failures.note(exchange('d'), problem('queue_full'));
+  failures.note(exchange('e'), problem('queue_full'));
+  t.ok(await eventually(() => lines.length === 4));
+  const error = { level: 50, cause: /^TypeError at /, failure: { stack: /failures\.test/ } };
+  t.match(lines[0], { ...error, requests: 1, request_id: 'a' });
+  t.match(lines[2], { ...error, requests: 2, request_id: 'c', request_ids: ['b', 'c'] });
+  t.match(lines[3], { cause: 'queue_full', requests: 1, request_id: 'e' });
 });
 
 t.test(

@@ -1,7 +1,11 @@
 /** The OpenAPI document is valid and complete, and its examples work. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
+import { loadConfig } from '../../src/config.ts';
 import { calls } from '../../src/http/api/calls.ts';
+import type { Schema } from '../../src/http/api/openapi_types.ts';
+import { submissionRules } from '../../src/http/api/submission_rules.ts';
+import { openapiDocument } from '../../src/http/document/openapi.ts';
 import { PROBLEM_WORDS } from '../../src/http/wire/problem.ts';
 import { archiveOf, LEGACY } from '../judging/packages.ts';
 import { seal } from '../store/seal_now.ts';
@@ -138,6 +142,28 @@ t.test(
     }
   },
 );
+
+t.test('a field that a deployment forbids is nowhere in its requests', async (t) => {
+  const forbidden = ['args', 'expected_output', 'files', 'limits', 'stdin_base64'];
+  const rules = submissionRules(loadConfig({}), null);
+  const namesIn = ({ properties = {}, items, anyOf = [] }: Schema): string[] => [
+    ...Object.keys(properties),
+    ...[...Object.values(properties), ...(items ? [items] : []), ...anyOf].flatMap(namesIn),
+  ];
+  const names = (forbidden: string[]) => {
+    const { schemas } = openapiDocument(calls, { ...rules, forbidden }).components;
+    return [schemas['SubmissionRequest']!, schemas['BatchItem']!].map(
+      (schema) => new Set(namesIn(schema)),
+    );
+  };
+  for (const all of names([]))
+    t.ok(all.isSupersetOf(new Set([...forbidden, 'expected_output_base64'])));
+  for (const all of names(forbidden))
+    t.same(
+      [...all].filter((name) => forbidden.includes(name.replace(/_base64$/, ''))),
+      [],
+    );
+});
 
 t.test('its examples', async (t) => {
   const env = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };

@@ -205,6 +205,30 @@ t.test('each field that a deployment forbids has an error', async (t) => {
   t.same(errors!.map(({ path }) => path).sort(), ['args', 'limits', 'limits.cpu_time']);
 });
 
+t.test(
+  'a field is forbidden wherever a submission has it, by the name that is there',
+  async (t) => {
+    const narrow = submissionParser({ ...RULES, forbidden: ['files', 'expected_output'] }).body;
+    const program = { language: 'py', code: '', protocol: 'icpc' };
+    const files = [{ path: 'a', content: '' }];
+    const rejected = (more: object) => {
+      const { errors } = narrow(Buffer.from(JSON.stringify({ language: 'py', code: '', ...more })));
+      t.ok(errors!.every(({ message }) => message === 'is not allowed by this deployment'));
+      return errors!.map(({ path }) => path);
+    };
+    t.same(rejected({ checker: { ...program, files } }), ['checker.files']);
+    t.same(rejected({ files, interactor: { ...program, files } }), ['files', 'interactor.files']);
+    t.same(rejected({ tests: [{ expected_output_base64: '' }, { expected_output: '' }] }), [
+      'tests[0].expected_output_base64',
+      'tests[1].expected_output',
+    ]);
+    const without = { language: 'py', code: '', tests: [{ stdin: '' }], checker: program };
+    t.ok(narrow(Buffer.from(JSON.stringify(without))).submission);
+    const nulls = { ...without, files: null, checker: { ...program, files: null } };
+    t.ok(narrow(Buffer.from(JSON.stringify(nulls))).submission, 'null is as if it was not there');
+  },
+);
+
 t.test('a list that is too long has one error, and its items have none', async (t) => {
   const { errors } = parseText(`{"language":"py","code":"","args":[${'1,'.repeat(10_000)}1]}`);
   t.strictSame(errors, [{ path: 'args', message: 'has more than 64 items' }]);

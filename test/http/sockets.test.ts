@@ -34,13 +34,13 @@ async function served(
   const requests = createOpenRequests({
     log: createLog({ level: 'silent', process: 'test' }),
     metrics: createMetrics(),
-    over_tls: false,
+    shared: {},
     isOpen,
     isCrowded: () => false,
     waiting: () => 0,
     streams: () => 0,
   });
-  const sockets = watchSockets(server, { ...requests, note: () => {} });
+  const sockets = watchSockets(server, { ...requests, shared: {}, note: () => {} });
   server.on('request', (req, res) => {
     const exchange = openExchange(req, res, { trust_router: false });
     const turn = sockets.opened(exchange);

@@ -200,6 +200,7 @@ export const accountMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/api/submit_batch.ts',
     contract('batch: '),
+    ['a body that is wrong as a whole counts for its items', 'Math.max(batch.read, 1)', '1'],
     [
       'a key over its rate is a 429',
       "outcomes.every(({ kind }) => kind === 'rate_limited')",

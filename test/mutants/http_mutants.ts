@@ -12,6 +12,8 @@ export const httpMutants: readonly Mutant[] = [
     'src/http/api/failures.ts',
     'test/http/failures.test.ts',
     ['the causes that are remembered are bounded', 'CAUSES_MAX = 100', 'CAUSES_MAX = 5_000'],
+    ['a repeated line is about the newest request', 'known.write = write;', ''],
+    ['the ids of a line are bounded', 'slice(-IDS_MAX)', 'slice()'],
     [
       'the line of a request has its cause',
       '      exchange.cause = cause;\n      count(cause',
@@ -196,6 +198,11 @@ export const httpMutants: readonly Mutant[] = [
     'pipelined requests are handled one after the other',
     'if (isFirst && !answered.has(socket)) return null;',
     'if (open.size > 0) return null;',
+  ]),
+  ...inFile('src/http/wire/sockets.ts', contract('no request, too'), [
+    'answers to odd bytes have the headers of all answers',
+    '    ...lines(shared),\n',
+    '',
   ]),
   ...inFile('src/http/wire/sockets.ts', contract('bad bytes'), [
     'a CONNECT is not answered in the place of another request',

@@ -23,6 +23,12 @@ export const judgedRequestMutants: readonly Mutant[] = [
     ['arguments of each test are bounded before they are checked', "  ['args', ARGS_LIMIT],\n", ''],
   ),
   ...inFile(
+    'src/http/api/forbidden_fields.ts',
+    PARSE,
+    ['a forbidden field is forbidden in a checker', "'tests', 'checker',", "'tests',"],
+    ['and in each test', 'Array.isArray(inner)', 'false'],
+  ),
+  ...inFile(
     'src/http/api/judging_request.ts',
     PARSE,
     ['lines is stored as lenient', "compare === 'exact' ? 'exact' : 'lenient';", "'exact';"],

@@ -207,11 +207,12 @@ export const sealMutants: readonly Mutant[] = [
     "const packed = bytes.get('judging');",
     'const packed = undefined;',
   ]),
-  ...inFile('src/queue/retention_chore.ts', SCHEDULED, [
-    'a process that may not seal removes nothing',
-    '(sealing === null',
-    '(true',
-  ]),
+  ...inFile(
+    'src/queue/retention_chore.ts',
+    SCHEDULED,
+    ['a process that may not seal removes nothing', '(sealing === null', '(true'],
+    ['health does not say what an error was', 'return FAILED;', 'return (error as Error).message;'],
+  ),
   ...inFile(
     'src/store/entries.ts',
     ENTRIES,

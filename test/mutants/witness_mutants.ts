@@ -122,7 +122,7 @@ export const witnessMutants: readonly Mutant[] = [
     ['test/queue/cosigning.test.ts', 'test/queue/forked_log.test.ts'],
     ['a fork stops sealing', 'sealer.stop(fork ? forkReason(fork) : null);', 'sealer.stop(null);'],
     ['a start asks every witness', 'if (asked && cosigned?.behind', 'if (cosigned?.behind'],
-    ['a cause that is gone is not named', 'failure = null;\n        onChange();', 'onChange();'],
+    ['a cause that is gone is not named', 'failed = false;\n        onChange();', 'onChange();'],
     ['a failure takes no fork back', "if (outcome.kind === 'failed' && state.forked) return;", ''],
     ['a witness that fails is not asked at once', 'performance.now() < next_ms', 'false'],
     ['each pause is longer than the one before', 'Math.max(pause_ms * 2, every_ms)', 'every_ms'],

@@ -109,6 +109,24 @@ t.test('nothing is removed while the log is not sealed, and health says so', asy
   t.match(await retentionFacts(s.w.web), { problem: 'no round has ended for three hours' });
 });
 
+t.test('what the database said of a failure is in the log, and not in health', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(1, null), 'me');
+  await s.runOne();
+  await s.goTo(START_MS + days(3));
+  await seal(s.w.web);
+  await s.w.db.unsafe('alter function runledger.month_due() rename to hidden');
+  const logged: { err: Error }[] = [];
+  const noting = Object.assign(Object.create(log), {
+    error: (facts: { err: Error }) => logged.push(facts),
+  });
+  await retaining(async () => null, noting).run(s.w.web, new AbortController().signal);
+  const { retention_problem } = await createHealth(s.w.web).read();
+  t.equal(retention_problem, "the removal failed: web's log says why");
+  t.equal(logged.length, 1);
+  t.match(logged[0], { err: { message: /month_due/ } });
+});
+
 t.test('web can remove nothing that the schedule keeps', async (t) => {
   const s = await retainedLog(t);
   await s.runOne();

@@ -1,6 +1,6 @@
 /**
  * Why requests get a 500 or a 503. Each cause is logged when it appears, and then once a second at most, with the number of
- * requests since the last line: an outage fails thousands of requests and must not fill the log.
+ * requests since the last line and the ids of the newest: an outage fails thousands of requests and must not fill the log.
  */
 import { codeOf, isAway } from '../../db.ts';
 import type { Log } from '../../log.ts';
@@ -24,24 +24,37 @@ export class TooSlow extends Error {}
 const PAUSE_MS = 1_000;
 /** More causes than that are counted as one. */
 const CAUSES_MAX = 100;
+/** So many ids are in one line. */
+const IDS_MAX = 20;
+
+/** Of the requests that one line is about. */
+type Counted = { request_id: string; requests: number; request_ids?: readonly string[] };
+type Write = (counted: Counted) => void;
+/** `write`: that of the newest. */
+type Since = { requests: number; ids: readonly string[]; write: Write };
 
 export function createFailures(log: Log): Failures {
-  const recent = new Map<string, { requests: number }>();
+  const recent = new Map<string, Since>();
 
-  function count(cause: string, write: (requests: number) => void): void {
+  function count(cause: string, id: string, write: Write): void {
     const name = recent.size < CAUSES_MAX || recent.has(cause) ? cause : 'other causes';
     const known = recent.get(name);
-    if (known === undefined) begin(name, 1, write);
-    else known.requests += 1;
+    if (known === undefined) begin(name, { requests: 1, ids: [id], write });
+    else {
+      known.requests += 1;
+      known.ids = [...known.ids, id].slice(-IDS_MAX);
+      known.write = write;
+    }
   }
 
-  function begin(name: string, requests: number, write: (requests: number) => void): void {
-    const since = { requests: 0 };
+  function begin(name: string, { requests, ids, write }: Since): void {
+    const since: Since = { requests: 0, ids: [], write };
     recent.set(name, since);
-    write(requests);
+    const request_id = ids.at(-1)!;
+    write({ request_id, requests, ...(requests > 1 && { request_ids: ids }) });
     const next = () => {
       recent.delete(name);
-      if (since.requests > 0) begin(name, since.requests, write);
+      if (since.requests > 0) begin(name, since);
     };
     setTimeout(next, PAUSE_MS).unref();
   }
@@ -50,10 +63,9 @@ export function createFailures(log: Log): Failures {
     answerTo(exchange, error) {
       const part = missingPart(error);
       const cause = causeOf(error);
-      const { id: request_id } = exchange;
       exchange.cause = cause;
-      count(cause, (requests) => {
-        const facts = { request_id, requests, cause };
+      count(cause, exchange.id, (counted) => {
+        const facts = { ...counted, cause };
         if (part === null) log.error({ ...facts, failure: loggable(error) }, 'request failed');
         else log.warn({ ...facts, reason: (error as Error).message }, `unavailable: ${part}`);
       });
@@ -66,10 +78,9 @@ export function createFailures(log: Log): Failures {
     note(exchange, answer) {
       if (answer.status !== problemOf('unavailable').status) return;
       const { error: cause, message } = answer.body as { error: string; message: string };
-      const { id: request_id } = exchange;
       exchange.cause = cause;
-      count(message, (requests) =>
-        log.warn({ request_id, requests, cause }, `unavailable: ${message}`),
+      count(message, exchange.id, (counted) =>
+        log.warn({ ...counted, cause }, `unavailable: ${message}`),
       );
     },
   };

@@ -10,6 +10,7 @@ import { parseUuid } from '../wire/header_values.ts';
 import { DEPTH_LIMIT, ERRORS_SHOWN, join, type ParsedJson, parseJson } from '../wire/json_text.ts';
 import type { FieldError } from '../wire/problem.ts';
 import { ARGS_LIMIT, notAField, withoutNulls } from './field_schemas.ts';
+import { forbiddenPaths } from './forbidden_fields.ts';
 import { bytesOf, judgingRequestOf, limitsOf, storedCompare } from './judging_request.ts';
 import { FILES_LIMIT, judgingClashes, OUTPUTS_LIMIT, TESTS_LIMIT } from './judging_schema.ts';
 import {
@@ -48,6 +49,8 @@ export type SubmissionParser = {
   item(bytes: Uint8Array): ItemParse;
 };
 
+const FORBIDDEN = 'is not allowed by this deployment';
+
 export function submissionParser(rules: SubmissionRules): SubmissionParser {
   const schema = submissionSchema(rules);
 
@@ -61,7 +64,7 @@ export function submissionParser(rules: SubmissionRules): SubmissionParser {
     // Only now: a field that does not exist is an error even if it is null.
     const given = withoutNulls(value);
     errors.push(
-      ...forbiddenNames(rules.forbidden, given),
+      ...forbiddenPaths(rules.forbidden, given).map((path) => ({ path, message: FORBIDDEN })),
       ...clashes(given as object | null),
       ...judgingClashes(given),
     );
@@ -141,19 +144,6 @@ function namesOutside(schema: Shape, value: unknown, path: string, found: FieldE
       else if (found.length < ERRORS_SHOWN) found.push({ path: at, message });
     }
   } else for (const option of options) namesOutside(option, value, path, found);
-}
-
-/** A field that is not allowed is not allowed in a test either. */
-function forbiddenNames(forbidden: readonly string[], value: unknown): FieldError[] {
-  const namesIn = (item: unknown, at: string): FieldError[] =>
-    typeof item !== 'object' || item === null
-      ? []
-      : forbidden
-          .filter((name) => Object.hasOwn(item, name) || Object.hasOwn(item, `${name}_base64`))
-          .map((name) => ({ path: join(at, name), message: 'is not allowed by this deployment' }));
-  const { tests } = (value ?? {}) as { tests?: unknown };
-  const items: unknown[] = Array.isArray(tests) ? tests : [];
-  return [...namesIn(value, ''), ...items.flatMap((test, n) => namesIn(test, `tests[${n}]`))];
 }
 
 /** Mistakes that the schema cannot see; one is that it accepts a list as an object without names. */

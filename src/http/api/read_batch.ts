@@ -22,11 +22,14 @@ const TURN_MS = 5;
 /** What is wrong with an item is an answer as that of a submission alone. Its JSON is not made for a key that nobody has. */
 export type BatchItem = { submission: NewSubmission } | { submission: null; problem: Answer };
 
+/** What is wrong with the body as a whole, and how many of its items were read. */
+export type WrongBatch = { errors: FieldError[]; read: number };
+
 export async function readBatch(
   web: Web,
   exchange: Exchange,
   body: Uint8Array,
-): Promise<BatchItem[] | { errors: FieldError[] }> {
+): Promise<BatchItem[] | WrongBatch> {
   const { req, query, id: request_id } = exchange;
   const errors: FieldError[] = repeatedHeaders(req.rawHeaders).map((path) => ({
     path,
@@ -38,7 +41,7 @@ export async function readBatch(
       path: 'idempotency-key',
       message: 'is not of a batch: give each item its own idempotency_key',
     });
-  if (errors.length > 0) return { errors };
+  if (errors.length > 0) return { errors, read: 0 };
   const context = {
     request_id,
     traceparent: parseTraceparent(headerText(req.headers['traceparent'])),
@@ -51,7 +54,8 @@ export async function readBatch(
     const { value, done } = found.next();
     if (done) {
       const wrong = wrongBody(value, items.length);
-      return wrong === null ? items : { errors: [{ path: '', message: wrong }] };
+      if (wrong === null) return items;
+      return { errors: [{ path: '', message: wrong }], read: items.length };
     }
     const item = readItem(web, value, context);
     if ('unread' in item) {
@@ -60,7 +64,7 @@ export async function readBatch(
         path: path === '' ? place : `${place}.${path}`,
         message,
       }));
-      return { errors };
+      return { errors, read: items.length + 1 };
     }
     if ('errors' in item) {
       const shown = item.errors.slice(0, Math.max(1, BATCH_ERRORS_SHOWN - named));

@@ -20,7 +20,7 @@ import {
   readBatch,
 } from './read_batch.ts';
 import { type ReceivedBody, withBody } from './receive_body.ts';
-import { rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
+import { rejectedKey, unauthorized } from './spend_rate.ts';
 import { ACCEPTED, NO_TEST_SET, QUEUE_FULL_RETRY_S, queueFull } from './submit.ts';
 
 const REPLAYED = v.strictObject({
@@ -45,7 +45,7 @@ const operation: Operation = {
   id: 'submitAll',
   tag: 'submissions',
   summary: 'Run up to 100 programs',
-  description: `Takes an array of submissions, each like the body of POST /api/submit, with an optional \`idempotency_key\` (a UUID). Each is accepted or rejected on its own, so 202 is answered in any case in which the body is an array of JSON values, none of which has an object of more than ${NAMES_LIMIT} names, or more than ${VALUES_LIMIT} values in all: look at each answer. An item that is not valid names its mistakes; once those of the items before it are ${count(BATCH_ERRORS_SHOWN)}, the first one only. Each item counts as one request of the key's rate. The body has at most ${BATCH_BODY_LIMIT_BYTES} bytes, and each item as many as a body of POST /api/submit. A header \`Idempotency-Key\` is an error: it would be that of all items.`,
+  description: `Takes an array of submissions, each like the body of POST /api/submit, with an optional \`idempotency_key\` (a UUID). Each is accepted or rejected on its own, so 202 is answered in any case in which the body is an array of JSON values, none of which has an object of more than ${NAMES_LIMIT} names, or more than ${VALUES_LIMIT} values in all: look at each answer. An item that is not valid names its mistakes; once those of the items before it are ${count(BATCH_ERRORS_SHOWN)}, the first one only. Each item counts as one request of the key's rate; where the body is an error as a whole, those up to the mistake do, and one at least. The body has at most ${BATCH_BODY_LIMIT_BYTES} bytes, and each item as many as a body of POST /api/submit. A header \`Idempotency-Key\` is an error: it would be that of all items.`,
   parameters: [TRACEPARENT_PARAMETER],
   batch: { at_most: BATCH_LIMIT },
   success: [
@@ -87,10 +87,14 @@ async function submitBody(
   // A batch takes as long in the database as a hundred submissions, and all others wait for it. So strangers get none.
   exchange.has_known_key ||= await web.known_keys.knows(digest);
   if (!exchange.has_known_key) return unauthorized();
-  const items = await readBatch(web, exchange, body.bytes);
-  if ('errors' in items) return spendThen(web, exchange, digest, invalid(items.errors));
+  const batch = await readBatch(web, exchange, body.bytes);
+  // The items of a body that is wrong as a whole cost as much to read.
+  const submissions =
+    'errors' in batch
+      ? Array<null>(Math.max(batch.read, 1)).fill(null)
+      : batch.map(({ submission }) => submission);
   const outcomes = await web.submissions.submitAll(
-    items.map(({ submission }) => ({ secret_digest: digest, submission })),
+    submissions.map((submission) => ({ secret_digest: digest, submission })),
   );
   // All are of one key: it is unknown for all, and the last one saw the most of its rate spent.
   const last = outcomes.at(-1)!;
@@ -99,7 +103,8 @@ async function submitBody(
     return rejectedKey(web, exchange, digest, last);
   if (last.kind === 'rate_limited') web.spent_keys.remember(digest, last, exchange.began_ms);
   exchange.caller = last.caller;
-  const answers = await answersTo(web, exchange, items, outcomes);
+  if ('errors' in batch) return invalid(batch.errors);
+  const answers = await answersTo(web, exchange, batch, outcomes);
   return {
     status: STATUS.accepted,
     body: arrayOf(await writtenInTurn(answers)),

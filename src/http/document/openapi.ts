@@ -3,6 +3,7 @@ import { toJsonSchema } from '@valibot/to-json-schema';
 import type * as v from 'valibot';
 import { BY_NAME, CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
+import { forbiddenPaths, removeForbidden } from '../api/forbidden_fields.ts';
 import type {
   Example,
   OpenapiDocument,
@@ -106,13 +107,7 @@ function nullableInOne(schema: object): object | undefined {
 /** Without the fields and languages that this deployment does not accept. */
 function requestSchemaHere(rules: SubmissionRules): Schema {
   const schema = jsonSchemaOf(submissionSchema(rules));
-  const properties = schema.properties!;
-  const of_tests = properties['tests']!.items!.properties!;
-  for (const name of rules.forbidden) {
-    delete properties[name];
-    delete of_tests[name];
-    delete of_tests[`${name}_base64`];
-  }
+  removeForbidden(rules.forbidden, schema);
   return schema;
 }
 
@@ -135,9 +130,7 @@ function examplesHere(
   const works = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
     const language = CANONICAL_NAMES.get((value as { language: string }).language)!;
     if (!languages.includes(language)) return false;
-    const { tests = [] } = value as { tests?: object[] };
-    const has = (name: string) => [value, ...tests].some((item) => Object.hasOwn(item, name));
-    return answer !== '202' || !forbidden.some(has);
+    return answer !== '202' || forbiddenPaths(forbidden, value).length === 0;
   };
   const all = [...languages.map(helloIn), ...Object.entries(examples)];
   return Object.fromEntries(all.filter(works));

@@ -41,6 +41,20 @@ export class PiecedBody {
   }
 }
 
+/** Those of every answer of this service, also of one to bytes that never became a request. */
+export type SharedHeaders = Readonly<Record<string, string>>;
+
+const YEAR_S = 31_536_000;
+
+/** Behind TLS every answer asks browsers to stay with HTTPS. */
+export function sharedHeaders(over_tls: boolean): SharedHeaders {
+  return {
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    ...(over_tls && { 'Strict-Transport-Security': `max-age=${YEAR_S}` }),
+  };
+}
+
 export function bytesOf(body: Exclude<Answer['body'], PiecedBody>): Uint8Array | null {
   if (body === undefined) return null;
   if (typeof body === 'function') return (body as () => Uint8Array)();

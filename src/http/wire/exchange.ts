@@ -3,7 +3,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import { newId } from '../../domain/ids.ts';
 import { mark } from '../../marks.ts';
 import type { Caller } from '../../store/caller.ts';
-import { type Answer, bytesOf, PiecedBody } from './answer.ts';
+import { type Answer, bytesOf, PiecedBody, type SharedHeaders } from './answer.ts';
 import { rateHeaders } from './rate_headers.ts';
 import { closeUnread, hasBody } from './read_body.ts';
 import { sendPieces } from './send_pieces.ts';
@@ -87,8 +87,8 @@ export function localTarget(target: string): string {
   return absolute === null ? target : target.slice(absolute[0].length) || '/';
 }
 
-/** `shared`: the headers of every answer of this service. It returns the length of the body that waits to be sent. */
-export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttpHeaders): number {
+/** Returns the length of the body that waits to be sent. */
+export function respond(exchange: Exchange, answer: Answer, shared: SharedHeaders): number {
   const { req, res } = exchange;
   const { body } = answer;
   const again = exchange.answered;

@@ -1,8 +1,7 @@
 /** Requests in flight: each starts once, is answered at most once, and appears once in the log and the metrics. */
-import type { OutgoingHttpHeaders } from 'node:http';
 import type { Log } from '../../log.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../../metrics.ts';
-import type { Answer } from './answer.ts';
+import type { Answer, SharedHeaders } from './answer.ts';
 import { hasSpent } from './connection_room.ts';
 import { type Exchange, ownerOf, respond } from './exchange.ts';
 import { createPace, OF_HEAVY_ANSWERS, OF_REQUESTS } from './pace.ts';
@@ -24,8 +23,7 @@ type Handle = () => Promise<Answer | null>;
 export type OpenRequestsParts = {
   log: Log;
   metrics: Metrics;
-  /** Behind TLS every answer asks browsers to stay with HTTPS. */
-  over_tls: boolean;
+  shared: SharedHeaders;
   isOpen: () => boolean;
   /** Connections of callers without a known key end with their answers. */
   isCrowded: () => boolean;
@@ -39,10 +37,9 @@ export type OpenRequestsParts = {
 const UNREAD_BYTES = 64 * 1024 * 1024;
 
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
-  const { log, metrics } = parts;
+  const { log, metrics, shared } = parts;
   // Requests and heavy answers do not wait for each other.
   const [pace, heavy_pace] = [createPace(OF_REQUESTS), createPace(OF_HEAVY_ANSWERS)];
-  const shared = sharedHeaders(parts.over_tls);
   const unread = createUnreadAnswers(UNREAD_BYTES);
   const requests = metrics.counter(
     'runledger_http_requests_total',
@@ -144,15 +141,5 @@ function requestLine(exchange: Exchange, duration_ms: number): object {
     submission_id: submission_id ?? undefined,
     cause: exchange.cause ?? undefined,
     hung_up: res.writableFinished ? undefined : true,
-  };
-}
-
-const YEAR_S = 31_536_000;
-
-function sharedHeaders(over_tls: boolean): OutgoingHttpHeaders {
-  return {
-    'Cache-Control': 'no-store',
-    'X-Content-Type-Options': 'nosniff',
-    ...(over_tls && { 'Strict-Transport-Security': `max-age=${YEAR_S}` }),
   };
 }

@@ -14,7 +14,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { Server as TlsServer } from 'node:tls';
-import { type Answer, bytesOf } from './answer.ts';
+import { type Answer, bytesOf, type SharedHeaders } from './answer.ts';
 import type { Exchange } from './exchange.ts';
 import { createFirstRequests } from './first_requests.ts';
 import { endThenDrop, lingerAtEnd } from './linger.ts';
@@ -74,6 +74,7 @@ export type SocketAnswers = {
   respond: (exchange: Exchange, answer: Answer) => void;
   /** The connection closed. Node reports that for no answer that waits behind another one (pipelining). */
   cut: (exchange: Exchange) => void;
+  shared: SharedHeaders;
   /** an answer that belongs to no exchange */
   note: (facts: { request_id: string; status: number; reason: string }) => void;
 };
@@ -216,7 +217,7 @@ function endLine(
   if (open === undefined || open.res.writableEnded) {
     const request_id = randomUUID();
     answers.note({ request_id, status: answer.status, reason });
-    endThenDrop(socket, rawAnswer(answer, request_id));
+    endThenDrop(socket, rawAnswer(answer, request_id, answers.shared));
     return;
   }
   stopReading(socket);
@@ -228,14 +229,17 @@ function endLine(
   if (!open.req.complete) answers.respond(open, answer);
 }
 
-function rawAnswer(answer: Answer, request_id: string): Buffer {
+function rawAnswer(answer: Answer, request_id: string, shared: SharedHeaders): Buffer {
   const body = bytesOf(answer.body)!;
+  const lines = (headers: Answer['headers']) =>
+    Object.entries(headers ?? {}).map(([name, value]) => `${name}: ${value}`);
   const head = [
     `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status]}`,
     `X-Request-Id: ${request_id}`,
+    ...lines(shared),
     'Content-Type: application/json; charset=utf-8',
     `Content-Length: ${body.length}`,
-    ...Object.entries(answer.headers ?? {}).map(([name, value]) => `${name}: ${value}`),
+    ...lines(answer.headers),
     `Date: ${new Date().toUTCString()}`,
     'Connection: close',
   ];

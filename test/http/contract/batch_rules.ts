@@ -163,6 +163,23 @@ export const batchRules: Rule[] = [
     equal(over.status, 429);
     equal(over.json.error, 'rate_limited');
   }),
+  contract('a body that is a 400 as a whole counts for the items that were read', async (s) => {
+    const service = await s.plain();
+    await service.db`select runledger.set_tier('ten-a-minute', 10, 0)`;
+    const key = await service.key({ tier: 'ten-a-minute' });
+    const one = JSON.stringify(HELLO);
+    for (const [body, remaining] of [
+      ['[]', 9],
+      [`[${one},${one}] x`, 7],
+      [`[${one},${one},x,${one}]`, 4],
+      [`[${Array(101).fill(one).join()}]`, 0],
+    ] as const) {
+      const reply = await raw(service, key, body);
+      equal(reply.status, 400, body);
+      match(String(reply.headers['ratelimit']), RegExp(`;r=${remaining};`), body);
+    }
+    equal((await raw(service, key, '[]')).status, 429);
+  }),
   contract(
     'each item takes a queue place, and those beyond the bound are queue_full',
     async (s) => {

@@ -3,6 +3,8 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Receipt } from '../../../src/proof/receipt.ts';
+import { seal } from '../../store/seal_now.ts';
 import { plain } from '../support/plain.ts';
 import { HELLO, type Service } from '../support/service.ts';
 import { rejectedFor } from './asking.ts';
@@ -259,6 +261,10 @@ export const namedRules: Rule[] = [
     const reply = await read(service, key, id);
     deepEqual([reply.json.delivery.attempts, reply.json.delivery.last_outcome], [2, 'dns_failed']);
     ok(!/blocked|private|10[.]1[.]2[.]3/.test(reply.text), reply.text);
+    const { events } = await receiptOf(service, key, id);
+    const said = events.map(({ entry }) => Buffer.from(entry, 'base64').toString('latin1'));
+    ok(said.at(-1)!.includes('submission.completed'));
+    ok(!/delivery|blocked|private|10[.]1[.]2[.]3/.test(said.join()), said.join());
   }),
 ];
 
@@ -274,6 +280,15 @@ async function hooked(stage: Stage, statuses: number[], headers = {}) {
     webhook_secret: 'a secret',
   });
   return { service, key, id: json.id as string };
+}
+
+/** No process of the stage seals. */
+async function receiptOf(service: Service, key: string, id: string): Promise<Receipt> {
+  for (;;) {
+    await seal(service.db);
+    const { status, json } = await service.call({ path: `/api/result/${id}/proof`, key });
+    if (status === 200) return json;
+  }
 }
 
 type Delivery = { status: string; attempts: number };

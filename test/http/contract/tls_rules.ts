@@ -54,6 +54,27 @@ export const tlsRules: Rule[] = [
       undefined,
     );
   }),
+  contract('HSTS is on an answer to bytes that are no request, too', async (s) => {
+    const to = 'HTTP/1.1\r\nHost: x\r\n';
+    const odd = [
+      ['GET\r\n\r\n', 400],
+      [`CONNECT a.example:443 ${to}\r\n`, 405],
+      [`GET / ${to}X-Large: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+      [`POST / ${to}Transfer-Encoding: gzip\r\n\r\n`, 501],
+    ] as const;
+    const [proxy, plain] = [await s.proxy(), await s.plain()];
+    for (const service of [proxy, plain])
+      for (const [bytes, status] of odd) {
+        const line = wire(service.webs[0]!.port);
+        line.send(bytes);
+        const answer = await line.ended();
+        match(answer, RegExp(`^HTTP/1[.]1 ${status} `));
+        const has_hsts = /\r\nStrict-Transport-Security: max-age=\d{8}\r\n/.test(answer);
+        equal(has_hsts, service === proxy, answer);
+        match(answer, /\r\nCache-Control: no-store\r\n/);
+        match(answer, /\r\nX-Content-Type-Options: nosniff\r\n/);
+      }
+  }),
   contract('off: does not start on any address but loopback', async (s) => {
     const { database } = await s.plain();
     for (const HOST of ['0.0.0.0', '::', '192.0.2.1']) {
