@@ -49,15 +49,15 @@ begin
 end
 $$;
 
--- The first half of a receipt, with the rate spent: the salts of the bytes that the account sent and received, and those of the
--- last checkpoints that have all events of the submission up to its end, each with the lines of the witnesses. No checkpoint:
--- it has not ended, or they are not sealed yet. First come those with most lines, and of those the newest. A witness may be
--- away for long, so the last checkpoint that each signed is among them. Lines of the deployment's witnesses count (all, where
--- it names none): those of others would choose a checkpoint that lacks theirs.
+-- The first half of a receipt, with the rate spent: the status, the salts of the bytes that the account sent and received,
+-- and those of the last checkpoints that have all events of the submission, each with the lines of the witnesses. No
+-- checkpoint: they are not sealed yet. First come those with most lines, and of those the newest. A witness may be away for long,
+-- so the last checkpoint that each signed is among them. Lines of the deployment's
+-- witnesses count (all, where it names none): those of others would choose a checkpoint that lacks theirs.
 create or replace function runledger.read_receipt(digest bytea, id uuid, witnesses text[])
 returns table (
   outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
-  salts jsonb, checkpoints jsonb
+  status text, salts jsonb, checkpoints jsonb
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -72,7 +72,7 @@ begin
   rate_remaining := who.rate_remaining; rate_reset_us := who.rate_reset_us;
   if who.outcome = 'spent' then
     outcome := 'not_found';
-    select 'found' into outcome from submissions s where s.id = read_receipt.id and s.account_id = who.account_id;
+    select 'found', s.status into outcome, status from submissions s where s.id = read_receipt.id and s.account_id = who.account_id;
     outcome := coalesce(outcome, 'not_found');
   end if;
   if outcome = 'found' then
@@ -80,15 +80,11 @@ begin
     select jsonb_object_agg(p.kind, encode(p.salt, 'base64')) filter (where p.kind = any (
       '{code,stdin,expected_output,args,judging,stdout,stderr,tests,team_messages,files,transcript}')) into salts
     from payloads p where p.stream = read_receipt.id;
-    -- A transaction that began earlier can append later. So the end is not always the last of them in the feed.
-    select e.generation, e.xid into last from (
-      select e.generation, e.xid, e.version, max(e.version) filter (
-        where e.type in ('submission.completed', 'submission.failed', 'submission.cancelled')) over () as ended
-      from events e where e.stream = read_receipt.id
-    ) e
-    where e.version <= e.ended order by e.generation desc, e.xid desc limit 1;
+    -- Without the offset, this could read the whole log backwards by its feed.
+    select e.generation, e.xid into last from (select e.generation, e.xid from events e where e.stream = read_receipt.id offset 0) e
+    order by e.generation desc, e.xid desc limit 1;
     select coalesce(jsonb_agg(
-      jsonb_build_object('note', c.note, 'size', c.size, 'lines', w.lines)
+      jsonb_build_object('note', c.note, 'size', c.size, 'generation', c.generation, 'to_xid', c.to_xid::text, 'lines', w.lines)
       order by cardinality(w.lines) desc, c.number desc), '[]') into checkpoints
     from (
       select x.* from runledger.checkpoints x where x.number = any (

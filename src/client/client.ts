@@ -214,7 +214,7 @@ export type Client = {
     id: string,
     options?: CallOptions & { after?: number },
   ): AsyncGenerator<SubmissionEvent, void>;
-  /** The receipt; null while the log is not sealed up to the submission's end. */
+  /** The receipt; null while the log is not sealed up to the submission's last event. */
   receipt(id: string, options?: CallOptions): Promise<Receipt | null>;
   /** submit and wait; one call where the result is there in time. */
   run(request: SubmissionRequest, options?: RunOptions): Promise<ResultRecord>;

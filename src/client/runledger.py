@@ -641,7 +641,7 @@ class Runledger:
                 raise TimeoutError(deadline.missed)
 
     def receipt(self, id: str) -> Optional[Receipt]:
-        """None while the log is not sealed up to the submission's end."""
+        """None while the log is not sealed up to the submission's last event."""
         sent = self._send("GET", f"/api/result/{quote(id, safe='')}/proof")
         if any(name not in sent.body for name in (("events", "openings") if sent.status == 200 else ("id",))):
             raise self._unexpected_answer(sent)

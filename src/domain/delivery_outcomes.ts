@@ -59,3 +59,8 @@ export type ShownOutcome = (typeof SHOWN_OUTCOMES)[number];
 
 export const shownOutcome = (outcome: Outcome): ShownOutcome =>
   outcome === 'blocked_address' ? 'dns_failed' : outcome;
+
+/** Those that an account sees as one. A receipt has events as they are, so it leaves out the attempts that ended so. */
+export const LOOK_ALIKE: readonly Outcome[] = OUTCOMES.filter(
+  (outcome) => shownOutcome(outcome) === shownOutcome('blocked_address'),
+);

@@ -2,14 +2,15 @@
  * Puts receipts together (src/proof/receipt.ts): the entries of one submission, and their proofs from the tiles. Three
  * statements, whatever the size of the log.
  *
- * A receipt ends with the end of its submission. What follows is no customer's business: attempts of a delivery say which names
- * an operator's network has, and a replay says which operator asked for it.
+ * Events are shown as they are, and a receipt has no gaps. So it ends before the first that its account must not see: an attempt
+ * of a delivery that found no address, or a request of an operator. Both come after the end of the submission.
  *
  * What must stay true: no receipt is handed out that its own checkpoint does not prove. If the tiles do not give the proof,
  * an event or the tree was changed, and the caller gets an error.
  */
 import type { Db } from '../db.ts';
-import { ENDING_TYPES } from '../domain/submission_fold.ts';
+import { LOOK_ALIKE } from '../domain/delivery_outcomes.ts';
+import { hasEnded, type Status } from '../domain/statuses.ts';
 import { parseCheckpoint } from '../proof/checkpoint.ts';
 import { type LogEvent, parseEntry } from '../proof/entry.ts';
 import { inclusionText } from '../proof/inclusion_file.ts';
@@ -24,8 +25,8 @@ import { readStream } from './entries.ts';
 export type ReceiptOutcome =
   | Rejected
   | { kind: 'not_found'; caller: Caller }
-  /** The submission has not ended, or an event up to its end is not sealed yet. */
-  | { kind: 'not_sealed'; caller: Caller }
+  /** An event of the submission is not sealed yet, or the submission has not ended. */
+  | { kind: 'not_sealed'; caller: Caller; status: Status }
   | { kind: 'found'; caller: Caller; receipt: Receipt };
 
 export type Receipts = {
@@ -35,14 +36,17 @@ export type Receipts = {
 
 type Row = CallerRow & {
   outcome: string;
+  status: Status;
   salts: Record<string, string> | null;
-  /** The last that have all events up to the end, with the lines that witnesses said of each: those with most lines first. */
+  /** The last checkpoints that have all events, with the lines that witnesses said of each: those with most lines first. */
   checkpoints: Checkpoint[];
 };
 
 type Checkpoint = {
   readonly note: string;
   readonly size: number;
+  readonly generation: number;
+  readonly to_xid: string;
   readonly lines: readonly string[];
 };
 
@@ -57,9 +61,13 @@ export function createReceipts(db: Db, witnesses: readonly VerifierKey[] = []): 
       if (rejected) return rejected;
       const caller = callerOf(row!);
       if (row!.outcome === 'not_found') return { kind: 'not_found', caller };
+      const { status } = row!;
+      const unsealed = { kind: 'not_sealed' as const, caller, status };
       const chosen = mostCosigned(row!.checkpoints, witnesses);
-      if (chosen === null) return { kind: 'not_sealed', caller };
-      const entries = await entriesToEnd(db, id);
+      if (chosen === null || !hasEnded(status)) return unsealed;
+      const entries = await entriesOf(db, id);
+      // An event may have come since.
+      if (!entries.every(({ event }) => isBefore(event, chosen))) return unsealed;
       const { note, lines, size } = chosen;
       const checkpoint = cosignedText(note, lines, witnesses);
       const events = await provenBy(db, entries, { checkpoint, size });
@@ -93,17 +101,27 @@ function mostCosigned(
   return best;
 }
 
+function isBefore({ generation, xid }: LogEvent, checkpoint: Checkpoint): boolean {
+  if (generation !== checkpoint.generation) return generation < checkpoint.generation;
+  return xid < BigInt(checkpoint.to_xid);
+}
+
 type Entry = { readonly bytes: Buffer; readonly event: LogEvent };
 
-async function entriesToEnd(db: Db, id: string): Promise<Entry[]> {
+async function entriesOf(db: Db, id: string): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const some of readStream(db, id))
     for (const bytes of some) {
       const event = parseEntry(bytes);
+      if (!isShown(event)) return entries;
       entries.push({ bytes, event });
-      if (ENDING_TYPES.has(event.type)) return entries;
     }
   return entries;
+}
+
+function isShown({ type, facts }: LogEvent): boolean {
+  if (type === 'delivery.attempted') return !LOOK_ALIKE.includes(JSON.parse(facts).outcome);
+  return type !== 'delivery.requested' || !JSON.parse(facts).replay;
 }
 
 async function provenBy(

@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { secretDigest } from '../../src/access/secret.ts';
-import { parseEntry } from '../../src/proof/entry.ts';
 import {
   keyText,
   NoteSigner,
@@ -285,29 +284,6 @@ t.test('receipts of all kinds of submissions are proven by both verifiers', asyn
   t.notOk(
     'webhook_url' in delivered.receipt.openings || 'webhook_body' in delivered.receipt.openings,
   );
-});
-
-t.test('a receipt ends with its submission, and waits for nothing behind that', async (t) => {
-  const env = { RUNLEDGER_WEBHOOK_ALLOW_LOOPBACK: 'on' };
-  const service = await startService(t, { webs: 1, env });
-  const key = await service.key();
-  const webhook = { webhook_url: 'http://127.0.0.1:9/', webhook_secret: 'a secret' };
-  const id = await submitted(service, key, webhook);
-  await service.worker.finish(id);
-  await sealAll(service);
-  const typesIn = async () => {
-    const { status, json } = await read(service, key, id, '/proof');
-    t.equal(status, 200);
-    return (json.events as { entry: string }[]).map(
-      ({ entry }) => parseEntry(Buffer.from(entry, 'base64')).type,
-    );
-  };
-  const whole = ['submission.accepted', 'execution.started', 'submission.completed'];
-  t.same(await typesIn(), whole, 'the request of its delivery is sealed, and left out');
-  const [replayed] = await service.db`
-    select runledger.replay_delivery(${id}, 'k', ''::bytea, ''::bytea, 'root@example') as outcome`;
-  t.equal(replayed!['outcome'], 'replayed');
-  t.same(await typesIn(), whole, 'a replay that is not sealed');
 });
 
 t.test('every manipulation is found by both verifiers', async (t) => {

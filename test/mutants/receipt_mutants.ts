@@ -137,11 +137,17 @@ export const receiptMutants: readonly Mutant[] = [
       'if (at >= 0 && at % HASH_BYTES === 0)',
       'if (at > -9)',
     ],
+    ['a submission that runs gets no receipt', ' || !hasEnded(status)', ''],
+  ),
+  ...inFile(
+    'src/store/receipts.ts',
+    STORE,
     [
-      'a receipt has nothing of what follows the end',
-      'if (ENDING_TYPES.has(event.type)) return entries;',
-      '',
+      'how a name leads nowhere is in no receipt',
+      '!LOOK_ALIKE.includes(JSON.parse(facts).outcome)',
+      'true',
     ],
+    ['the name of an operator is in no receipt', ' || !JSON.parse(facts).replay', ' || true'],
   ),
   ...inFile(
     'src/http/api/read_receipt.ts',
@@ -166,7 +172,6 @@ export const receiptMutants: readonly Mutant[] = [
       "'{code,stdin,expected_output,args,judging,",
       "'{webhook_url,code,stdin,expected_output,args,judging,",
     ],
-    ['a receipt waits for nothing behind the end', 'where e.version <= e.ended order', 'order'],
     [
       'the checkpoint has all events',
       'where (c.generation, c.to_xid) > (last.generation, last.xid)',
@@ -188,9 +193,14 @@ export const receiptMutants: readonly Mutant[] = [
       'position(ended.leaf in t.hashes)',
     ],
   ),
-  ...inFile('sql/functions/receipts.sql', STORE, [
-    'the leaf has the byte of a leaf',
-    "sha256('\\x00'::bytea",
-    "sha256('\\x01'::bytea",
-  ]),
+  ...inFile(
+    'sql/functions/receipts.sql',
+    STORE,
+    [
+      'the newest events of the log are not read for one submission',
+      'where e.stream = read_receipt.id offset 0) e',
+      'where e.stream = read_receipt.id) e',
+    ],
+    ['the leaf has the byte of a leaf', "sha256('\\x00'::bytea", "sha256('\\x01'::bytea"],
+  ),
 ];

@@ -17,7 +17,7 @@ import { createReceipts } from '../../src/store/receipts.ts';
 import { createResults } from '../../src/store/results.ts';
 import { key, seal } from './seal_now.ts';
 import { witnesses } from './verified.ts';
-import { idOf, outcome, start, submission, type World, world } from './world.ts';
+import { idOf, outcome, start, submission, type World, webhook, world } from './world.ts';
 
 const LEAVES = 10_000_000;
 const ROUNDS = 10;
@@ -59,6 +59,55 @@ t.test('the leaf that SQL computes for one event is that of its canonical bytes'
     rows.map(({ leaf }) => leaf.toString('hex')),
     entries.map(({ event }) => leafHash(entryOf(event)).toString('hex')),
   );
+});
+
+t.test('a receipt ends before what an account must not learn, and is proven', async (t) => {
+  const { w, digest } = await scene(t, 0);
+  const { submit } = w.submissions();
+  const { executions } = await w.consumer();
+  const ended = async () => {
+    const given = submission({ webhook: webhook() });
+    const id = idOf(await submit({ secret_digest: digest, submission: given }));
+    await start(executions, id);
+    await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+    return id;
+  };
+  const attempted = async (id: string, n: number, outcome: string, next: object) => {
+    const none = { status: null, retry_after_ms: null, answer_bytes: 0, answer_cut: false };
+    const facts = { outcome, detail: 'why', address: null, ...none, duration_ms: 1 };
+    const [row] = await w.db`
+      select runledger.append_delivery_attempt(${id}, ${n}, ${JSON.stringify(facts)}::text::jsonb,
+        ${JSON.stringify(next)}::text::jsonb) as appended`;
+    t.equal(row!['appended'], true);
+  };
+  const seen = async (id: string) => {
+    await seal(w.web);
+    const found = await createReceipts(w.web).read(digest, id);
+    if (found.kind !== 'found') throw new Error(found.kind);
+    t.same(checkReceipt(found.receipt, { policy: POLICY, record: null }).problems, []);
+    const events = found.receipt.events.map(({ entry }) => Buffer.from(entry, 'base64'));
+    t.same(
+      events.filter((entry) => /root@|dns_failed|blocked/.test(entry.toString())),
+      [],
+    );
+    return events.slice(3).map((entry) => parseEntry(entry).type);
+  };
+  const again = { retry_in_ms: 1, counts: true };
+  for (const outcome of ['dns_failed', 'blocked_address']) {
+    const id = await ended();
+    await attempted(id, 0, 'refused_status', again);
+    await attempted(id, 1, outcome, again);
+    await attempted(id, 2, 'delivered', { end: 'delivered' });
+    t.same(await seen(id), ['delivery.requested', 'delivery.attempted']);
+  }
+  const id = await ended();
+  await attempted(id, 0, 'delivered', { end: 'delivered' });
+  const whole = ['delivery.requested', 'delivery.attempted', 'delivery.ended'];
+  t.same(await seen(id), whole);
+  const [replayed] = await w.db`
+    select runledger.replay_delivery(${id}, 'k', ''::bytea, ''::bytea, 'root@example') as outcome`;
+  t.equal(replayed!['outcome'], 'replayed');
+  t.same(await seen(id), whole);
 });
 
 /** The first witness signs the newest checkpoint. */

@@ -27,7 +27,9 @@ export const RECEIPT = v.strictObject({
         ),
       }),
     ),
-    v.description('The events of the submission up to its end, in order.'),
+    v.description(
+      'The events of the submission, in order, up to its end at least. They end before an attempt to deliver its webhook that found no address, and before a delivery that an operator asked for.',
+    ),
   ),
   openings: v.pipe(
     v.record(v.string(), v.strictObject({ salt: base64 })),
@@ -44,7 +46,7 @@ const operation: Operation = {
   tag: 'submissions',
   summary: 'A receipt: the proof that the log has this submission',
   description:
-    'The events of the submission up to its end, with their proofs against a signed checkpoint. `./runledger check-receipt` checks it without this service; AUDIT.md has the format.',
+    'The events of the submission with their proofs against a signed checkpoint. `./runledger check-receipt` checks it without this service; AUDIT.md has the format.',
   parameters: [SUBMISSION_ID],
   success: [
     {
@@ -55,7 +57,7 @@ const operation: Operation = {
     },
     {
       status: '202',
-      description: 'The submission has not ended, or its end is not sealed yet: ask again.',
+      description: 'The submission has not ended, or its last event is not sealed yet: ask again.',
       schemas: { Unsealed: UNSEALED },
       headers: [...RATE, 'Retry-After'],
       examples: { unsealed: { value: { id: EXAMPLE_ID } } },
