@@ -73,6 +73,8 @@ type Order = { jobs: readonly Job[]; frame: Buffer };
 const PER_SLOT = 2;
 const RESTART_FIRST_MS = 10;
 const RESTART_MOST_MS = 5_000;
+/** A dead launcher's last words. What it left may have its standard error, and the kernel may block that. */
+const LAST_WORDS_MS = 1_000;
 /** A launcher that lived this long works: its successor starts without a pause. */
 const LIVED_MS = 1_000;
 /** A machine that swaps is only slow. */
@@ -284,7 +286,8 @@ export class Sandbox {
 
   /** One that was sent before may run first, in the same slot. */
   #expect(jobs: readonly Job[]): void {
-    const before_ms = Math.max(...[...this.#sent.values()].map(({ wall_ms }) => wall_ms));
+    const runs = [...this.#sent.values()].filter(({ stream }) => stream === null);
+    const before_ms = Math.max(...runs.map(({ wall_ms }) => wall_ms));
     for (const job of jobs) job.due_ms = performance.now() + before_ms + job.wall_ms + this.#lateMs;
   }
 
@@ -412,10 +415,15 @@ export class Sandbox {
       child.once('error', (error) =>
         reject(new SandboxFault('launcher_lost', `${launcher}: ${error.message}`)),
       );
-      child.once('close', (code, signal) => {
+      const onEnd = (code: number | null, signal: NodeJS.Signals | null) => {
         const how = said.trim() || `the launcher ended with ${signal ?? code}`;
         reject(new SandboxFault(code === NO_ISOLATION ? 'no_isolation' : 'launcher_lost', how));
         if (this.#child === child) this.#replace(how, Date.now() - startedAt >= LIVED_MS);
+      };
+      child.once('close', onEnd);
+      child.once('exit', (...how) => {
+        const waited = setTimeout(onEnd, LAST_WORDS_MS, ...how);
+        child.once('close', () => clearTimeout(waited));
       });
     });
   }

@@ -34,7 +34,7 @@ import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
 import { answerTo, createPatience, DATABASE_PATIENCE_MS } from './api/dispatch.ts';
 import { createEventStreams } from './api/event_streams.ts';
-import { createFailures } from './api/failures.ts';
+import { createFailures, TooSlow } from './api/failures.ts';
 import { createKnownKeys } from './api/known_keys.ts';
 import { submissionParser } from './api/parse_submission.ts';
 import { createReadiness } from './api/readiness.ts';
@@ -69,10 +69,8 @@ export type WebParts = {
   /** One connection that submits, and one that asks which submissions ended. */
   submitting: Db;
   asking: Db;
-  /** Sockets of these three, if nothing else uses them: a connection may be lost without notice, while that of the heartbeats lives. */
+  /** Sockets of these three: a connection may be lost without notice, while that of the heartbeats lives. */
   sockets?: Sockets;
-  /** They lead to a pooler, which lets a statement that waits for a lock go on when its connection is ended. */
-  pooled?: boolean | undefined;
   /** Where one is set, it answers what no lag can make wrong. */
   replica?: Replica | null;
   large_records: LargeRecords;
@@ -184,7 +182,7 @@ const countRefused = (refusals: Refusals) => (exchange: Exchange, answer: Answer
 
 function composeConsole(parts: WebParts): ConsoleParts {
   const { config, log, db, webhooks, witnesses = () => [], sealingProblem } = parts;
-  const { patient } = createPatience(endSilent(parts));
+  const { patient } = createPatience(parts.sockets?.endSilent);
   const sessions = patient(createSessions(db));
   // Those who look lose patience, and the statement goes on: until it ends there is no second one, which would hold one more connection.
   const live = createLive({
@@ -216,11 +214,10 @@ async function composeWeb(
   if (config.digest_key === null) {
     throw new Fault('RUNLEDGER_DIGEST_KEY is not set', 'make one with `openssl rand -base64 32`');
   }
-  const { withPatience } = createPatience(endSilent(parts));
+  const { withPatience } = createPatience(parts.sockets?.endSilent);
   /** Of questions that are asked one after the other: one that hangs would be the last. */
   const asks: Guard = parts.sockets?.unlessSilent ?? ((work) => withPatience(work)());
-  const stores: Guard =
-    parts.sockets && !parts.pooled ? parts.sockets.unlessSilent : (work) => work();
+  const stores: Guard = parts.sockets?.unlessSilent ?? ((work) => work());
   const rules = submissionRules(config, webhooks);
   const document = openapiDocument(calls, rules);
   // Of an account, or of a key: else one could hold every connection of the requests.
@@ -277,26 +274,20 @@ async function composeWeb(
     forgetSessions();
     event_streams.checkKeys();
   };
-  const onError = (error: unknown) => {
-    if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
+  const logged = (what: string) => (error: unknown) => {
+    if (!isAway(error) && !(error instanceof TooSlow)) log.error({ err: error }, what);
   };
-  const feed = createEventFeed(
-    db,
-    (error) => log.error({ err: error }, 'following submissions failed'),
-    asks,
-  );
+  const feed = createEventFeed(db, logged('following submissions failed'), asks);
   const of_streams = {
     knows: (digest: Uint8Array) => asks(() => results.knows(digest)),
-    onFault(error: unknown) {
-      if (!isAway(error)) log.error({ err: error }, 'checking the keys of event streams failed');
-    },
+    onFault: logged('checking the keys of event streams failed'),
   };
   const event_streams = createEventStreams(feed, of_streams, config.connections_max);
   const onAccessChange = () => {
     forgetKeys();
     log.info('keys or limits were changed');
   };
-  const waiters = await createWaiters(db, { ended }, onError, {
+  const waiters = await createWaiters(db, { ended }, logged('waiting for results failed'), {
     channels: {
       [CHANNELS.access]: onAccessChange,
       ...(parts.onDeliveries && { [DELIVERIES_CHANNEL]: parts.onDeliveries }),
@@ -356,9 +347,6 @@ async function composeWeb(
     isOpen,
   };
 }
-
-const endSilent = ({ sockets, pooled = false }: WebParts) =>
-  pooled ? undefined : sockets?.endSilent;
 
 function serverOf(config: Config): Server {
   const options = serverOptions(config);

@@ -10,7 +10,6 @@ import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { logFailure } from '../queue/consumer.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
-import type { OtherSchema } from '../store/schema_version.ts';
 import { observeProcess } from './process_metrics.ts';
 import { createReasons } from './reasons.ts';
 
@@ -22,7 +21,7 @@ export type Given = {
   config: Config;
   log: Log;
   /** While it runs, the database has become one of another version. */
-  onOtherSchema?: (found: OtherSchema) => void;
+  onOtherSchema?: (found: Fault) => void;
 };
 
 export type Running = {

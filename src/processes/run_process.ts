@@ -1,10 +1,9 @@
 /** Runs web or worker as this process until it is asked to stop. */
 import { type Config, loadConfig } from '../config.ts';
 import { environmentFor, hasForeignSecrets, type ProcessName } from '../environment.ts';
-import { faultLine, faultOf } from '../fault.ts';
+import { type Fault, faultLine, faultOf } from '../fault.ts';
 import { CANNOT_RUN, type Ready } from '../local/child.ts';
 import { createLog, type Log } from '../log.ts';
-import type { OtherSchema } from '../store/schema_version.ts';
 import { giveBackMemory } from './give_back_memory.ts';
 import { withinOpenFiles } from './open_files.ts';
 import { CannotRun, type Given, type Running } from './process.ts';
@@ -18,7 +17,7 @@ export async function runProcess(name: ProcessName, say: (line: string) => void)
   const log = createLog({ level: config.log_level, process: name });
   // Node itself ends the process then, and prints the stack as text.
   process.on('uncaughtExceptionMonitor', (error) => log.fatal({ err: error }, 'cannot go on'));
-  const { promise: other_schema, resolve: onOtherSchema } = Promise.withResolvers<OtherSchema>();
+  const { promise: other_schema, resolve: onOtherSchema } = Promise.withResolvers<Fault>();
   const stopped = stopRequested();
   const ends = Promise.race([stopped, other_schema]);
   void ends.then(() => endInTime(config, log));

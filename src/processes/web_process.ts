@@ -88,8 +88,7 @@ export async function startWebProcess(given: Given): Promise<Running> {
     submitting,
     asking,
     // With few connections, chores use the same ones.
-    ...(shares.maintenance > 0 && { sockets }),
-    pooled: address.pooled,
+    ...(!address.pooled && shares.maintenance > 0 && { sockets }),
     replica,
     large_records,
     webhooks,

@@ -58,13 +58,7 @@ import {
   type Turn,
   workerHeartbeat,
 } from '../store/consumers.ts';
-import {
-  isNotThere,
-  OtherSchema,
-  ourSchema,
-  schemaOf,
-  writableSchemaOf,
-} from '../store/schema_version.ts';
+import { isNotThere, OtherSchema, ourSchema, writableSchemaOf } from '../store/schema_version.ts';
 import { openHeartbeatSession } from './heartbeat_session.ts';
 import { createInFlight, type InFlight } from './in_flight_jobs.ts';
 import { type Neighbours, openNeighbours } from './neighbours.ts';
@@ -146,7 +140,7 @@ export type ConsumerOptions<E extends Epoch> = {
   readonly onLost?: () => void;
   readonly onSwept?: (swept: Swept) => void;
   /** The database has become one of another version, so this process has to end. */
-  readonly onOtherSchema?: ((found: OtherSchema) => void) | undefined;
+  readonly onOtherSchema?: ((found: Fault) => void) | undefined;
   /** Default: its own. */
   readonly neighbours?: Neighbours;
   readonly log: Log;
@@ -198,6 +192,7 @@ export async function joinQueue<E extends Epoch>(
   let draining = false;
   let left = false;
 
+  let has_joined = false;
   let schema_seen_at = 0;
   let swept_at = 0;
   let suspects: readonly string[] = [];
@@ -232,11 +227,10 @@ export async function joinQueue<E extends Epoch>(
   async function register(): Promise<void> {
     // Its files are read before the time for the answer begins.
     await ourSchema();
-    const schema = await session.ask((db) => writableSchemaOf(db));
-    if (schema instanceof OtherSchema) throw schema;
+    const other = await otherSchema();
+    if (other !== null) throw other;
     const problem = await session.ask((db) => queueSchemaProblem(db));
     if (problem !== null) throw new QueueSchemaUnknown(problem);
-    schema_seen_at = performance.now();
     const consumer_id = randomUUID();
     const { slots, toolchains, isolation } = options;
     const lock_key = neighbours.name;
@@ -249,6 +243,7 @@ export async function joinQueue<E extends Epoch>(
     const joined = { ...fresh, number: 1, fenced: false, turn: ALONE } as Member<E>;
     member = joined;
     joined.epoch = openEpoch(joined);
+    has_joined = true;
     log.info({ consumer: consumer_id, slots }, 'joined the queue');
   }
 
@@ -369,11 +364,13 @@ export async function joinQueue<E extends Epoch>(
     }
   }
 
-  /** A release may migrate while the processes of the one before run. */
-  async function lookAtSchema(): Promise<void> {
+  /** A release may migrate while the processes of the one before run, or their address may lead to another database. */
+  async function otherSchema(): Promise<OtherSchema | null> {
     schema_seen_at = performance.now();
-    const schema = await session.ask((db) => schemaOf(db));
-    if (schema instanceof OtherSchema) options.onOtherSchema?.(schema);
+    const schema = await session.ask((db) => writableSchemaOf(db));
+    if (!(schema instanceof OtherSchema)) return null;
+    if (has_joined) options.onOtherSchema?.(schema);
+    return schema;
   }
 
   const isDue = () => performance.now() - confirmed_at >= HEARTBEAT_MS - TIMER_SLACK_MS;
@@ -381,6 +378,9 @@ export async function joinQueue<E extends Epoch>(
   /** One round of registering, heartbeat and sweep, as far as each is due. Answers how long to pause. */
   async function turn(): Promise<number> {
     try {
+      // Before the heartbeat, which another version may not have.
+      if (member !== null && performance.now() - schema_seen_at >= SCHEMA_LOOK_MS)
+        await otherSchema();
       if (member === null) await register();
       else if (hurry || isDue() || failing) await beat(member);
       const sweep_ms = suspects.length > 0 ? SUSPECT_MS : SWEEP_MS;
@@ -391,13 +391,15 @@ export async function joinQueue<E extends Epoch>(
           log.warn({ err: error }, 'looking for dead consumers failed');
         });
       }
-      if (performance.now() - schema_seen_at >= SCHEMA_LOOK_MS) await lookAtSchema();
       if (failing) options.onBack?.();
       failing = false;
       other_schema = null;
       return suspects.length > 0 ? SUSPECT_MS : SWEEP_MS * (0.8 + Math.random() * 0.2);
     } catch (error) {
-      if (error instanceof QueueSchemaUnknown) throw error;
+      if (error instanceof QueueSchemaUnknown) {
+        if (!has_joined) throw error;
+        options.onOtherSchema?.(error);
+      }
       const found = error instanceof OtherSchema ? error.message : null;
       // After an outage it may be another version that it waits for.
       if (!failing || (found !== null && found !== other_schema)) logFailure(log, error);

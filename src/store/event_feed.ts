@@ -31,6 +31,8 @@ export type EventFeed = {
 
 const PAUSE_MS = 200;
 const ASK_IDS = 500;
+/** After a failure, which may have taken long. */
+const OUTPUT_AGAIN_MS = 5_000;
 
 /** Which output comes is not certain, and nothing may depend on it. */
 export type Follower = {
@@ -55,6 +57,7 @@ export function createEventFeed(
 ): EventFeed {
   const followed = new Map<string, Followed>();
   let output_failed = false;
+  let output_from_ms = 0;
   let timer: NodeJS.Timeout | null = null;
   let closed = false;
 
@@ -103,12 +106,14 @@ export function createEventFeed(
 
   /** No event depends on it. It alone writes, so it alone may fail for long, and is logged once. */
   async function askForOutputs(running: readonly string[]): Promise<void> {
+    if (performance.now() < output_from_ms) return;
     try {
       for (const ids of inParts(running)) await askForOutput(ids);
       output_failed = false;
     } catch (error) {
       if (!output_failed && !isAway(error)) onFault(error);
       output_failed = true;
+      output_from_ms = performance.now() + OUTPUT_AGAIN_MS;
     }
   }
 

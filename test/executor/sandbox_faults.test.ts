@@ -76,9 +76,13 @@ for (const [name, find] of victims) {
 
 t.test('a launcher that hangs is replaced, and one with long runs is not', async (t) => {
   const said: string[] = [];
-  const { sandbox, close } = await withSandbox({ late_ms: 1_000, log: (line) => said.push(line) });
+  const log = (line: string) => said.push(line);
+  const { sandbox, close } = await withSandbox({ late_ms: 1_000, stream_slots: 1, log });
   t.teardown(close);
   const { pid } = sandbox.isolation;
+  // A box that stays says nothing of when a run should end.
+  const stays = await sandbox.open(shell('cat', { limits: { wall_ms: 86_400_000 } }));
+  t.teardown(() => stays.destroy());
   // Each waits for the one before it.
   const slow = shell('sleep 2', { limits: { wall_ms: 60_000 } });
   const all = Array.from({ length: sandbox.isolation.slots * 3 }, () => sandbox.run(slow));

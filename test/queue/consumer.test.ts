@@ -163,6 +163,39 @@ t.test(
   },
 );
 
+t.test('it is said although the other version has no such heartbeat', async (t) => {
+  const s = await scene(t);
+  const { promise: found, resolve } = Promise.withResolvers<unknown>();
+  await s.join({ onOtherSchema: resolve });
+  await s.root`alter function runledger.worker_heartbeat rename to beat_of_another_version`;
+  t.teardown(
+    () => s.root`alter function runledger.beat_of_another_version rename to worker_heartbeat`,
+  );
+  await otherDefinitions(s.w.db);
+  t.match(await found, { kind: 'definitions' });
+});
+
+t.test(
+  'it is said to a consumer that joins again that the queue is of another version',
+  async (t) => {
+    const s = await scene(t);
+    const { promise: found, resolve } = Promise.withResolvers<unknown>();
+    await s.join({ onOtherSchema: resolve });
+    await s.root`alter table graphile_worker._private_jobs rename column locked_by to locked_by_another`;
+    await s.root`update runledger.consumers set ended_at = now()`;
+    t.match(await found, { message: /graphile-worker's schema is not the one/ });
+    await s.root`alter table graphile_worker._private_jobs rename column locked_by_another to locked_by`;
+  },
+);
+
+t.test('it is said while a consumer lives that the log comes from another cluster', async (t) => {
+  const s = await scene(t);
+  const { promise: found, resolve } = Promise.withResolvers<unknown>();
+  await s.join({ onOtherSchema: resolve });
+  await s.w.db`update runledger.generations set system_identifier = 42`;
+  t.match(await found, { message: /another PostgreSQL cluster/ });
+});
+
 t.test('after an outage, too, it says that the database is of another version', async (t) => {
   const s = await scene(t);
   const said: unknown[] = [];
