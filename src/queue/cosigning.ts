@@ -4,7 +4,8 @@
  *
  * What must stay true: while a witness has another tree than ours, this process signs nothing (Sealer.stop). The first thing
  * that a process does is ask every witness, about a checkpoint that it has cosigned, too. Where the database has none, it asks
- * about the empty tree, which every tree extends: a witness that has cosigned more says so. No tree of events is signed before
+ * about the empty tree, which every tree extends: a witness that has cosigned more says so. Where the newest checkpoint has
+ * another name than ours, it asks about both: a witness may have cosigned a tree of our name that the database lacks. No tree of events is signed before
  * each has answered, or has given no answer (Sealer.hold): so a database that was restored from a copy, or emptied, is found
  * out before it is built on, if a witness can be reached. Nothing that the database says ends this wait. A witness that
  * cosigns our newest checkpoint has no other tree.
@@ -16,7 +17,13 @@ import type { Db } from '../db.ts';
 import { createLog, type Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import type { VerifierKey } from '../proof/note.ts';
-import { emptyCheckpoint, lastCheckpoint, type Sealer, type Wait } from '../store/checkpoints.ts';
+import {
+  emptyCheckpoint,
+  lastCheckpoint,
+  type Sealer,
+  type StoredCheckpoint,
+  type Wait,
+} from '../store/checkpoints.ts';
 import { readCosigned, type WitnessState, witnessName } from '../store/cosignatures.ts';
 import { cosign } from './cosign.ts';
 import type { Chore } from './maintain.ts';
@@ -118,7 +125,14 @@ function watch(
     const checkpoint = (await lastCheckpoint(db)) ?? (sealer.key && emptyCheckpoint(sealer.key));
     // About the empty tree, it is asked once.
     if (!checkpoint || (asked && checkpoint.size === 0 && !state.forked)) return;
-    const outcome = await cosign({ db, key, url, checkpoint, stopping }, cosigned?.size ?? 0);
+    const ask = (about: StoredCheckpoint, known: number) =>
+      cosign({ db, key, url, checkpoint: about, stopping }, known);
+    let outcome = await ask(checkpoint, cosigned?.size ?? 0);
+    const is_first = sealer.key !== null && checkpoint.origin !== sealer.key.origin;
+    if (is_first && (!asked || state.forked) && outcome.kind !== 'forked') {
+      const of_our_name = await ask(emptyCheckpoint(sealer.key), 0);
+      if (of_our_name.kind === 'forked') outcome = of_our_name;
+    }
     if (stopping.aborted || outcome.kind === 'outrun') return;
     if (!asked) {
       asked = true;

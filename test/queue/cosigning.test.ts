@@ -20,9 +20,12 @@ import { createSealer, lastCheckpoint, noteWithCosignatures } from '../../src/st
 import { aloneOnItsServer } from '../support/database.ts';
 import { eventually } from '../support/eventually.ts';
 import { aWitness, type RunningWitness } from '../witness/a_witness.ts';
+import { copyOf } from './copy_of.ts';
 import {
   aLog,
+  append,
   aStranger,
+  aWeb,
   cosignatures,
   KEY,
   NEVER,
@@ -205,6 +208,35 @@ t.test('a database that was emptied is not built on', async (t) => {
   );
   t.equal(await lastCheckpoint(db), null);
 });
+
+t.test(
+  'a copy from before a change of the name signs no second tree under the new one',
+  async (t) => {
+    const { w, db, web, append: appendToIt } = await aLog(t);
+    const renamed = createLogKey(Buffer.alloc(32, 9), 'log.test/two', [KEY.signer.verifier]);
+    const witness = await aWitness(t, [KEY.signer.verifier, renamed.signer.verifier]);
+    await appendToIt(20);
+    const before = web([witness]);
+    await before.round();
+    await sealAll(w.db, db, before);
+    await before.round();
+    const copy = await copyOf(t, w);
+    const after = aWeb(db, renamed, [witness]);
+    await after.round();
+    await appendToIt(5);
+    await sealAll(w.db, db, after);
+    await after.round();
+    t.match(after.cosigning.states(), [{ problem: null, forked: false }]);
+    await append(copy.db, 7);
+    const wrong = aWeb(copy.db, renamed, [witness]);
+    for (const n of [1, 2]) {
+      await wrong.round();
+      const why = /^the log has forked: the witness witness\.test has another tree/;
+      await t.rejects(wrong.sealer.seal(copy.db), why, `round ${n}`);
+    }
+    t.equal((await lastCheckpoint(copy.db))!.origin, KEY.origin);
+  },
+);
 
 t.test('why a witness was not asked is said only while it is so', async (t) => {
   const { w, db, web, append } = await aLog(t);
