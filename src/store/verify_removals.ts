@@ -127,10 +127,7 @@ export function claimProblem({ stream, type, at, facts }: LogClaim): string | nu
     : `${partition} was detached at ${timeText(at)}, before its month had ended`;
 }
 
-/**
- * A set that its account deleted is no removal of the operator's. One that an operator deleted must be allowed like a purge of
- * submissions that ended when the set was used last.
- */
+/** A set that an operator deleted must be allowed like a purge of submissions that ended when the set was used last. */
 function checkSet(
   { stream, at, facts }: LogClaim,
   removals: Removals | null,

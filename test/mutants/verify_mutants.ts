@@ -56,6 +56,22 @@ export const verifyMutants: readonly Mutant[] = [
     ['what is forgotten is gone', '?? this.#forgottenAt(stream!, expected);', '?? null;'],
     ['what purges claim is what is gone', 'check.purged !== claimed', 'check.purged < claimed'],
   ),
+  ...inFile('src/store/verify_payloads.ts', 'test/store/test_sets.test.ts', [
+    'a window of test sets begins where the one before it ended',
+    'from = to;',
+    'from = null;',
+  ]),
+  ...inFile(
+    'src/store/entry_check.ts',
+    'test/store/entry_check.test.ts',
+    ['what an account deleted itself is not kept', "type === 'test_set.deleted' &&", 'false &&'],
+    ['what an operator deleted is kept', "facts['key_id'] !== undefined &&", ''],
+  ),
+  ...inFile('src/store/verify_test_sets.ts', 'test/store/test_sets.test.ts', [
+    'a set is deleted by a key of its account',
+    "k.account_id::text = c.facts ->> 'account_id'",
+    'true',
+  ]),
   ...inFile(
     'src/store/verify_projections.ts',
     CATALOGUE,
