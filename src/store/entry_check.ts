@@ -38,6 +38,7 @@ const CLAIMS = new Set<string>(
   [
     'log.detached',
     'log.repaired',
+    'log.retention_set',
     'payloads.purged',
     'payloads.forgotten',
     'test_set.deleted',

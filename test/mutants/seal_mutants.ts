@@ -163,6 +163,11 @@ export const sealMutants: readonly Mutant[] = [
     SCHEDULED,
     ['the schedule bounds what web purges', 'where ended_before <= clock() - r.keep_bytes', ''],
     ['the schedule bounds what web detaches', 'due.month is distinct from detach_due.month or', ''],
+    [
+      'a schedule that is older than its event gets one',
+      'if found or facts is distinct',
+      'if found or false and facts is distinct',
+    ],
     ['without a checkpoint nothing is removed', 'lag.checkpoint_age_s is null', 'false'],
     ['what is not sealed is not removed', 'lag.unsealed_s > 86400', 'false'],
     [
