@@ -146,6 +146,12 @@ export const sealMutants: readonly Mutant[] = [
       "limit 1), '0'::xid8));",
       "limit 1), '0'::xid8)) and n > 0;",
     ],
+    [
+      'a purge ends before what is still to come',
+      'and (s.id < to_come.id) is not false\n',
+      'and s.id is distinct from to_come.id\n',
+    ],
+    ['what is still to come is not passed over', 'if to_come.id is not null then', 'if false then'],
     ['a purge names its last id', "'last_id', last_id,", "'last_id', after,"],
     [
       'a purge takes what no other one took',
