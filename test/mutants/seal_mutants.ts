@@ -3,10 +3,21 @@ import { inFile, type Mutant } from './mutant.ts';
 
 const SEALING = 'test/store/checkpoints.test.ts';
 const ENTRIES = 'test/store/entries.test.ts';
+const AHEAD = `${SEALING} after a clock that ran ahead`;
 const RETENTION = 'test/store/retention.test.ts';
 const SCHEDULED = 'test/queue/retention_chore.test.ts';
 
 export const sealMutants: readonly Mutant[] = [
+  ...inFile('src/store/checkpoints.ts', AHEAD, [
+    'a new name waits for the time of the last checkpoint, too',
+    'const before = last?.sealed_at.getTime() ?? 0;',
+    'const before = 0;',
+  ]),
+  ...inFile('src/store/repair.ts', AHEAD, [
+    'a repair makes no checkpoint before the last one',
+    'if (last.origin !== key.origin) await checkClock(owner, last);',
+    '',
+  ]),
   ...inFile(
     'src/store/checkpoints.ts',
     SEALING,
