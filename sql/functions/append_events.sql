@@ -6,7 +6,7 @@ as $$
 declare
   bytes integer := octet_length(facts::text);
   most integer := case when type = 'log.detached' then 1000000
-    when type in ('log.repaired', 'payloads.purged', 'payloads.forgotten', 'test_set.deleted') then 65000 else 8000000 end;
+    when type in ('log.repaired', 'log.retention_set', 'payloads.purged', 'payloads.forgotten', 'test_set.deleted') then 65000 else 8000000 end;
 begin
   if bytes > most then
     raise exception 'the facts of % have % bytes, and may have %', type, bytes, most using errcode = '22023';

@@ -43,6 +43,9 @@ $$;
 -- all before the time. So the log alone shows which submissions the event means: all such with an id up to `last_id`, if the
 -- caller goes through the ids in order. The event is in the same transaction. Returns the last id, and how many submissions it
 -- purged: 0 when there are none left below `upto`.
+--
+-- After the clock was set back, a delivery can have an event in the future. Its submission keeps its bytes, and the log would show
+-- no reason: that event would for ever seem to come after the purge. So a purge ends before it, and cannot go on until it is past.
 create or replace function runledger.purge_payloads(
   ended_before timestamptz, after uuid default '00000000-0000-0000-0000-000000000000', most integer default 5000,
   operator text default null, upto uuid default 'f0000000-0000-0000-0000-000000000000', scheduled boolean default null,
@@ -56,6 +59,7 @@ declare
   day_ago constant timestamptz := clock() - interval '24 hours';
   seen uuid := after;
   ids uuid[];
+  to_come record;
   counted record;
 begin
   perform refuse_future(ended_before);
@@ -73,11 +77,18 @@ begin
     -- Their rows order all writers of their streams. What was appended until now is seen by the next statement, and what
     -- follows is appended after this purge.
     perform from submissions s where s.id = any (ids) order by s.id for update;
+    select e.stream as id, e.at into to_come from events e
+    where e.stream = any (ids) and e.at > clock() and e.type like 'delivery.%' order by e.stream limit 1;
     -- Another purge may have taken the bytes while this one waited for the rows. An event that claims nothing could not be sealed.
     select array_agg(s.id order by s.id) into ids from submissions s
-    where s.id = any (ids) and is_purged_by(s, ended_before) and exists (select from payloads p where p.stream = s.id);
+    where s.id = any (ids) and (s.id < to_come.id) is not false
+      and is_purged_by(s, ended_before) and exists (select from payloads p where p.stream = s.id);
     submissions := coalesce(cardinality(ids), 0);
     exit when submissions > 0;
+    if to_come.id is not null then
+      raise exception 'bytes of % and of later ids cannot be purged yet: it has an event of %, and the clock was set back since', to_come.id, to_come.at
+        using errcode = 'RL409';
+    end if;
   end loop;
   last_id := ids[submissions];
   with gone as (

@@ -4,16 +4,21 @@
 -- Nothing is removed unless the log is sealed up to a day ago: what is gone could not be proven otherwise.
 
 -- Called by migrate. Null: for ever. A new schedule begins at once, and the log says who set it: what it removes has no other author.
+-- A schedule may be older than these events. So that verify can compare the row, the newest event has it, too.
 create or replace function runledger.set_retention(bytes interval, events interval, operator text) returns void
 language plpgsql set search_path = runledger, pg_temp
 as $$
+declare
+  facts constant jsonb := jsonb_strip_nulls(jsonb_build_object(
+    'keep_bytes_s', extract(epoch from bytes)::bigint, 'keep_events_s', extract(epoch from events)::bigint));
 begin
   update retention r set keep_bytes = set_retention.bytes, keep_events = set_retention.events, set_at = clock(),
     began_at = null, ended_at = null, problem = null
   where (r.keep_bytes, r.keep_events) is distinct from (set_retention.bytes, set_retention.events);
-  if found then
-    perform append_retention('log.retention_set', jsonb_strip_nulls(jsonb_build_object(
-      'keep_bytes_s', extract(epoch from bytes)::bigint, 'keep_events_s', extract(epoch from events)::bigint, 'operator', operator)));
+  if found or facts is distinct from coalesce((
+    select e.facts - 'operator' from events e where e.stream = retention_stream() and e.type = 'log.retention_set'
+    order by e.version desc limit 1), '{}') then
+    perform append_retention('log.retention_set', facts || jsonb_strip_nulls(jsonb_build_object('operator', operator)));
   end if;
 end
 $$;

@@ -102,7 +102,7 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
     const start = await startOf(db, key);
     if (!before && held !== null)
       throw held.failed ? new CannotSeal(held.reason) : new NotYet(held.reason);
-    await checkClock(db, start.last, key);
+    await checkClock(db, start.last);
     if (before) await checkExtends(db, before, start.last);
     see(start.last);
     return start;
@@ -234,19 +234,18 @@ export async function databaseTime(db: Db): Promise<number> {
   return row!.ms;
 }
 
-/** Throws CannotSeal if the time that a checkpoint would get is a wrong one. */
-export async function checkClock(
-  db: Db,
-  last: StoredCheckpoint | null,
-  key: LogKey,
-): Promise<void> {
+/**
+ * Throws CannotSeal if the time that a checkpoint would get is a wrong one. Whatever its name, it is not made before the last
+ * one: put_checkpoint refuses it, and verify names it.
+ */
+export async function checkClock(db: Db, last: StoredCheckpoint | null): Promise<void> {
   const database = await databaseTime(db);
   const now = Date.now();
   if (Math.abs(now - database) > CLOCKS_APART_MS)
     throw new CannotSeal(
       `the clock of this process is ${apartText(now, database)} the database's: set the wrong one right`,
     );
-  const before = timeBefore(last, key.origin);
+  const before = last?.sealed_at.getTime() ?? 0;
   if (!(before - now <= CLOCKS_APART_MS))
     throw new CannotSeal(
       `the clock of this process is ${apartText(now, before)} the time of ${nameOf(last!)}: set it right, or wait until it has passed that time`,

@@ -65,7 +65,7 @@ export async function repair(
   return db.begin(async (tx) => {
     const owner = tx as unknown as Db;
     await owner.unsafe(EXCHANGE_LOCK);
-    await checkClock(owner, null, key);
+    await checkClock(owner, null);
     // Nothing is sealed or detached until the end, which may be long. The state of the service can be read, results come without
     // their places in the tree, and only receipts wait.
     await owner`select pg_advisory_xact_lock(runledger.tree_lock())`;
@@ -74,6 +74,8 @@ export async function repair(
     await owner`lock table runledger.log_gaps in exclusive mode`;
     const last = await lastCheckpoint(owner);
     if (!last) throw new CannotSeal('there is no checkpoint yet, so there is nothing to repair');
+    // Under the same name, no checkpoint is made.
+    if (last.origin !== key.origin) await checkClock(owner, last);
     const place = await sealablePlace(owner, last);
     const grown = await treeOfEvents(owner, place);
     const checkpoint = { origin: key.origin, size: grown.tree.size, root: grown.tree.root() };
@@ -89,7 +91,7 @@ export async function repair(
     else
       await putCheckpoint(owner, {
         ...stored,
-        // Somebody may have made up the time of the last one.
+        // The clock of the process that made the last one may be ahead of ours.
         sealed_at: new Date(Math.max(Date.now(), last.sealed_at.getTime())),
         number: last.number + 1,
         note: signedNote(key, checkpoint),

@@ -31,29 +31,39 @@ type Purge = Omit<ClaimedPurge, 'last_id'> & { readonly last_id: Id | null };
 /** How many events one window has. */
 const WINDOW = 20_000;
 
+/** The streams, and the types of events that decide what bytes there must be. */
+const PARTS = [
+  // What a purge looks at, too: is_purged_by() in sql/functions/retention.sql. A cancelled submission ends without bytes.
+  {
+    from: '00000000-0000-0000-0000-000000000000',
+    to: PERMANENT,
+    types: `type <> 'execution.refused'`,
+  },
+  // Test sets have manifests. There are as many of them as accounts ever made.
+  { from: PERMANENT, to: null, types: `type like 'test_set.%'` },
+] as const;
+
 export type PayloadReport = { readonly rows: number; readonly purged: number };
 
 export async function checkPayloads(
   db: Db,
   claims: readonly LogClaim[],
-  options: { some_detached: boolean; removals: Removals | null },
+  options: { some_detached: boolean; removals: Removals | null; window_events?: number },
   problems: Problems,
 ): Promise<PayloadReport> {
   const claiming = claims.filter(({ type }) => REMOVING.has(type));
-  const { removals } = options;
+  const { removals, window_events = WINDOW } = options;
   // One that could be a choice counts only if the auditor allows it.
   const counting = purgesOf(claims).filter(
     (purge) => purge.last_id !== null || !removals || allowsPurge(removals, purge),
   );
   const check = new PayloadCheck(counting.map(withId), forgottenTimes(claims), problems);
-  let from = '00000000-0000-0000-0000-000000000000';
-  for (;;) {
-    const to = await windowEnd(db, from);
-    await check.window(db, from, to);
-    if (to === PERMANENT) break;
-    from = to;
-  }
-  await check.beyond(db);
+  for (const part of PARTS)
+    for (let from: string | null = part.from; from !== null; ) {
+      const to: string | null = await windowEnd(db, from, part.to, window_events);
+      await check.window(db, { from, to: to ?? part.to }, part.types);
+      from = to;
+    }
   const claimed = claiming.reduce((sum, { facts }) => sum + Number(facts['payloads']), 0);
   const differs = options.some_detached ? check.purged > claimed : check.purged !== claimed;
   if (differs)
@@ -81,19 +91,25 @@ const withId = ({ last_id, ...purge }: ClaimedPurge): Purge => ({
   last_id: last_id === null ? null : latin(last_id),
 });
 
-/** Where a window ends that begins here: between two streams. */
-async function windowEnd(db: Db, from: string): Promise<string> {
+/** Where a window ends that begins here: between two streams. Null: it is the last one before `to`. */
+async function windowEnd(
+  db: Db,
+  from: string,
+  to: string | null,
+  window_events: number,
+): Promise<string | null> {
+  const before = to === null ? db`` : db`and stream < ${to}`;
   const [row] = await db<{ stream: string }[]>`
-    select stream from runledger.events where stream >= ${from} and stream < ${PERMANENT}
-    order by stream offset ${WINDOW} limit 1`;
-  if (!row) return PERMANENT;
+    select stream from runledger.events where stream >= ${from} ${before}
+    order by stream offset ${window_events} limit 1`;
+  if (!row) return null;
   // Otherwise there would be windows without end.
   if (row.stream < from)
     throw new Error(`the index of streams leads from ${from} back to ${row.stream}`);
   if (row.stream !== from) return row.stream;
   const [next] = await db<{ stream: string }[]>`
-    select stream from runledger.events where stream > ${from} and stream < ${PERMANENT} order by stream limit 1`;
-  return next?.stream ?? PERMANENT;
+    select stream from runledger.events where stream > ${from} ${before} order by stream limit 1`;
+  return next?.stream ?? null;
 }
 
 type Expected = {
@@ -118,9 +134,6 @@ type Stream = {
   /** Of a test set: nothing of it may be there. */
   deleted: boolean;
 };
-
-/** What a purge looks at, too: is_purged_by() in sql/functions/retention.sql. A cancelled submission ends without bytes. */
-const OF_SUBMISSIONS = `type <> 'execution.refused'`;
 
 /**
  * Purges by their time, and those of one time by their last id. A purge of ten million submissions is ten thousand events, and
@@ -185,16 +198,12 @@ class PayloadCheck {
     this.#problems = problems;
   }
 
-  async window(db: Db, from: string, to: string): Promise<void> {
-    await this.#hold(db, `stream >= '${from}' and stream < '${to}'`, OF_SUBMISSIONS);
-  }
-
-  /** Beyond the streams of submissions: the manifests of test sets. */
-  async beyond(db: Db): Promise<void> {
-    await this.#hold(db, `stream >= '${PERMANENT}'`, `type like 'test_set.%'`);
-  }
-
-  async #hold(db: Db, where: string, types: string): Promise<void> {
+  async window(
+    db: Db,
+    { from, to }: { readonly from: string; readonly to: string | null },
+    types: string,
+  ): Promise<void> {
+    const where = `stream >= '${from}'${to === null ? '' : ` and stream < '${to}'`}`;
     const streams = await readStreams(db, `${where} and (${types})`);
     for await (const row of readPayloads(db, where)) {
       this.rows++;

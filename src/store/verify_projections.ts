@@ -7,6 +7,7 @@
 import type { Db } from '../db.ts';
 import type { Run } from './lanes.ts';
 import { BY_PAGES, reading } from './scans.ts';
+import { PERMANENT } from './stream_kinds.ts';
 
 export type Difference = {
   /** Which row, as its key's text. */
@@ -162,6 +163,21 @@ const counters: readonly Question[] = [
       left join runledger.deliveries d on d.id = s.id
       where s.has_webhook and coalesce(d.status = 'waiting', s.completed_at is null)`,
     found: 'select submission_id from runledger.webhook_secrets',
+  },
+  {
+    name: 'schedule of retention',
+    key: 'schedule',
+    // The newest one that the log has, and none if it has none.
+    expected: `
+      select 'it' as schedule, (s.facts ->> 'keep_bytes_s')::bigint as keep_bytes_s, (s.facts ->> 'keep_events_s')::bigint as keep_events_s
+      from (select 1) one left join (
+        select e.facts from runledger.events e
+        where e.stream >= '${PERMANENT}' and e.type = 'log.retention_set'
+        order by e.generation desc, e.xid desc, e.seq desc limit 1) s on true`,
+    found: `
+      select 'it' as schedule, extract(epoch from r.keep_bytes)::bigint as keep_bytes_s,
+        extract(epoch from r.keep_events)::bigint as keep_events_s
+      from runledger.retention r`,
   },
 ];
 

@@ -26,6 +26,7 @@ import { RERUNS_OF } from './reruns.ts';
 import { canBeDetached, isOfMonth, monthOf } from './uuid_months.ts';
 import type { GapDigest } from './verify_log.ts';
 import { quoted } from './verify_places.ts';
+import { checkSchedule } from './verify_schedule.ts';
 
 export type DetachedMonth = {
   readonly partition: string;
@@ -99,6 +100,7 @@ export function checkRemovals(
         'removals',
         `the log claims a removal that the policy does not allow: ${claim.submissions.length} submissions forgotten at ${timeText(claim.at)}, of ${claim.account_id ?? claim.submissions[0]}`,
       );
+  checkSchedule(claims, problems);
   for (const claim of claims) {
     const problem = claimProblem(claim);
     if (problem !== null) problems.add('removals', problem);
@@ -127,10 +129,7 @@ export function claimProblem({ stream, type, at, facts }: LogClaim): string | nu
     : `${partition} was detached at ${timeText(at)}, before its month had ended`;
 }
 
-/**
- * A set that its account deleted is no removal of the operator's. One that an operator deleted must be allowed like a purge of
- * submissions that ended when the set was used last.
- */
+/** A set that an operator deleted must be allowed like a purge of submissions that ended when the set was used last. */
 function checkSet(
   { stream, at, facts }: LogClaim,
   removals: Removals | null,

@@ -3,10 +3,21 @@ import { inFile, type Mutant } from './mutant.ts';
 
 const SEALING = 'test/store/checkpoints.test.ts';
 const ENTRIES = 'test/store/entries.test.ts';
+const AHEAD = `${SEALING} after a clock that ran ahead`;
 const RETENTION = 'test/store/retention.test.ts';
 const SCHEDULED = 'test/queue/retention_chore.test.ts';
 
 export const sealMutants: readonly Mutant[] = [
+  ...inFile('src/store/checkpoints.ts', AHEAD, [
+    'a new name waits for the time of the last checkpoint, too',
+    'const before = last?.sealed_at.getTime() ?? 0;',
+    'const before = 0;',
+  ]),
+  ...inFile('src/store/repair.ts', AHEAD, [
+    'a repair makes no checkpoint before the last one',
+    'if (last.origin !== key.origin) await checkClock(owner, last);',
+    '',
+  ]),
   ...inFile(
     'src/store/checkpoints.ts',
     SEALING,
@@ -146,6 +157,12 @@ export const sealMutants: readonly Mutant[] = [
       "limit 1), '0'::xid8));",
       "limit 1), '0'::xid8)) and n > 0;",
     ],
+    [
+      'a purge ends before what is still to come',
+      'and (s.id < to_come.id) is not false\n',
+      'and s.id is distinct from to_come.id\n',
+    ],
+    ['what is still to come is not passed over', 'if to_come.id is not null then', 'if false then'],
     ['a purge names its last id', "'last_id', last_id,", "'last_id', after,"],
     [
       'a purge takes what no other one took',
@@ -163,6 +180,11 @@ export const sealMutants: readonly Mutant[] = [
     SCHEDULED,
     ['the schedule bounds what web purges', 'where ended_before <= clock() - r.keep_bytes', ''],
     ['the schedule bounds what web detaches', 'due.month is distinct from detach_due.month or', ''],
+    [
+      'a schedule that is older than its event gets one',
+      'if found or facts is distinct',
+      'if found or false and facts is distinct',
+    ],
     ['without a checkpoint nothing is removed', 'lag.checkpoint_age_s is null', 'false'],
     ['what is not sealed is not removed', 'lag.unsealed_s > 86400', 'false'],
     [

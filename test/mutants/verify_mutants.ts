@@ -7,6 +7,7 @@ const EXPORT = 'test/proof/export_file.test.ts';
 const REMOVALS = 'test/domain/removals.test.ts';
 const TREE = 'test/proof/compact_tree.test.ts';
 const RETENTION = 'test/store/retention.test.ts';
+const SCHEDULED = 'test/queue/retention_chore.test.ts';
 const CATALOGUE = 'test/store/catalogue_changes.test.ts';
 
 export const verifyMutants: readonly Mutant[] = [
@@ -56,6 +57,39 @@ export const verifyMutants: readonly Mutant[] = [
     ['what is forgotten is gone', '?? this.#forgottenAt(stream!, expected);', '?? null;'],
     ['what purges claim is what is gone', 'check.purged !== claimed', 'check.purged < claimed'],
   ),
+  ...inFile(
+    'src/store/verify_schedule.ts',
+    SCHEDULED,
+    ['what the schedule removed has its age', 'age_ms >= keptMs(set, removed.kept)', 'age_ms >= 0'],
+    [
+      'a schedule that was replaced long ago counts no more',
+      'before && set_ms <= DATED_BACK_MS',
+      'before',
+    ],
+    ['a removal may begin before another schedule is set', '? [now, before]', '? [now]'],
+    ['without a time, events are kept for ever', 'Number.POSITIVE_INFINITY', '0'],
+  ),
+  ...inFile('src/store/verify_projections.ts', SCHEDULED, [
+    'the schedule is that of the newest event',
+    'order by e.generation desc, e.xid desc, e.seq desc limit 1',
+    'limit 0',
+  ]),
+  ...inFile('src/store/verify_payloads.ts', 'test/store/test_sets.test.ts', [
+    'a window of test sets begins where the one before it ended',
+    'from = to;',
+    'from = null;',
+  ]),
+  ...inFile(
+    'src/store/entry_check.ts',
+    'test/store/entry_check.test.ts',
+    ['what an account deleted itself is not kept', "type === 'test_set.deleted' &&", 'false &&'],
+    ['what an operator deleted is kept', "facts['key_id'] !== undefined &&", ''],
+  ),
+  ...inFile('src/store/verify_test_sets.ts', 'test/store/test_sets.test.ts', [
+    'a set is deleted by a key of its account',
+    "k.account_id::text = c.facts ->> 'account_id'",
+    'true',
+  ]),
   ...inFile(
     'src/store/verify_projections.ts',
     CATALOGUE,

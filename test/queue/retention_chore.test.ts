@@ -19,6 +19,7 @@ import { createHealth } from '../../src/store/service_health.ts';
 import { seal } from '../store/seal_now.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { inTime } from '../support/eventually.ts';
+import { matchLists } from '../support/match_lists.ts';
 import { DAY_MS, days, keep, log, retainedLog, START_MONTH, START_MS } from './retained_log.ts';
 
 aloneOnItsServer();
@@ -316,4 +317,87 @@ t.test('a process that has sealed nothing yet looks first whether it may', async
   const { problem } = await retentionFacts(s.w.web);
   t.match(problem, /^the log is not sealed: checkpoint 1 of \S+ is not signed by our key/);
   t.equal(await s.count('payloads'), 2);
+});
+
+/** As the owner can, past the commands and the log. */
+const setRow = (s: Awaited<ReturnType<typeof retainedLog>>, row: string) =>
+  s.w.db.unsafe(`update runledger.retention set began_at = null, ${row}`);
+
+t.test('verify names a schedule that nobody set, and bytes that went by it', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(30, null), 'ada@one');
+  await s.runOne();
+  await s.goTo(START_MS + days(40));
+  await seal(s.w.web);
+  t.equal(await s.round(), null);
+  await s.runOne();
+  await s.goTo(START_MS + days(45));
+  await seal(s.w.web);
+  t.same(await s.problems(), []);
+  await setRow(s, `keep_bytes = '1 day'`);
+  t.same(await s.problems(), [
+    'schedule of retention: it is {"keep_bytes_s":86400} and should be {"keep_bytes_s":2592000}',
+  ]);
+  t.equal(await s.round(), null);
+  t.equal(await s.count('payloads'), 0);
+  await setRow(s, `keep_bytes = '30 days'`);
+  await seal(s.w.web);
+  const of_claim =
+    /^the purge at \S+ by the schedule is of submissions that ended before \S+, and the log says that bytes were kept for 30 days$/;
+  matchLists(t, await s.problems(), [of_claim]);
+  matchLists(t, await s.logProblems(), [of_claim]);
+});
+
+t.test('verify names months that went by a schedule that nobody set', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(30, null), 'ada@one');
+  await s.runOne();
+  await s.goTo(START_MS + days(40));
+  await seal(s.w.web);
+  await setRow(s, `keep_events = '1 day'`);
+  t.match(await s.problems(), [
+    'schedule of retention: it is {"keep_events_s":86400} and should be {"keep_events_s":null}',
+  ]);
+  t.equal(await s.round(), null);
+  await setRow(s, 'keep_events = null');
+  await seal(s.w.web);
+  for (const problems of [await s.problems(), await s.logProblems()])
+    matchLists(t, problems.slice(-1), [
+      new RegExp(
+        `^events_${START_MONTH} was detached at \\S+ by the schedule, and the log says that events were kept for ever$`,
+      ),
+    ]);
+});
+
+t.test('what a schedule removed while it was replaced is no problem', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(1, null), 'me');
+  await s.runOne();
+  await s.goTo(START_MS + days(1.5));
+  await s.runOne();
+  await s.goTo(START_MS + days(3));
+  await seal(s.w.web);
+  await setRetention(s.w.db, keep(30, null), 'me');
+  const purge = (ended_before: Date) =>
+    s.w.db`select * from runledger.purge_payloads(${ended_before}, scheduled => true)`;
+  await purge(new Date(START_MS + days(1)));
+  t.same(await s.problems(), []);
+  await s.goTo(START_MS + days(3) + DAY_MS / 12);
+  await purge(new Date(START_MS + days(2)));
+  matchLists(t, await s.problems(), [/ by the schedule is of submissions that ended before /]);
+});
+
+t.test('a schedule from before the log had it is there after the next migration', async (t) => {
+  const s = await retainedLog(t);
+  await setRow(s, `keep_bytes = '1 day'`);
+  await s.runOne();
+  await s.goTo(START_MS + days(3));
+  await seal(s.w.web);
+  t.equal(await s.round(), null);
+  t.equal(await s.count('payloads'), 0);
+  for (let n = 0; n < 2; n++) await setRetention(s.w.db, keep(1, null), 'me');
+  const events = await s.w.db`select from runledger.events where type = 'log.retention_set'`;
+  t.equal(events.length, 1);
+  await seal(s.w.web);
+  t.same(await s.problems(), []);
 });

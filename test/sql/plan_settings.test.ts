@@ -65,6 +65,7 @@ const NEED_NO_INDEX: readonly string[] = [
   'forget_payloads: e.at',
   'list_submissions: s.created_at',
   'purge_due: ended_before',
+  'purge_payloads: e.at',
   'refuse_future: upto',
   'rotate_key: rotated.before_ends',
   'sign_in: s.expires_at',

@@ -6,6 +6,7 @@ import { parseCheckpoint } from '../../src/proof/checkpoint.ts';
 import { createLogKey, isSketchOf, verifierKeys } from '../../src/proof/log_key.ts';
 import { leafHash, provesInclusion } from '../../src/proof/merkle.ts';
 import { keyText, parseKey, parseNote, signatureBy, signatureLine } from '../../src/proof/note.ts';
+import { CannotSeal } from '../../src/store/cannot_seal.ts';
 import {
   createSealer,
   lastCheckpoint,
@@ -557,6 +558,44 @@ t.test(
     const renamed = createLogKey(Buffer.alloc(32, 7), 'example.com/second');
     await repair(w.db, renamed, { reason: 'a test', operator: 'me@here' });
     t.match(await createSealer(renamed).seal(w.web), [{ number: 5 }], 'a repair undoes the rest');
+  },
+);
+
+t.test(
+  'after a clock that ran ahead, a new name waits like the old one, and says so',
+  async (t) => {
+    const w = await world(t);
+    await append(w.db, 10);
+    await seal(w.web);
+    const root = await attacker(w);
+    const ahead = (minutes: number) =>
+      root`update runledger.checkpoints set sealed_at = clock_timestamp() + make_interval(mins => ${minutes})`;
+    await append(w.db, 5);
+    const renamed = createLogKey(Buffer.alloc(32, 7), 'example.com/second', [key.signer.verifier]);
+    const why = { reason: 'a test', operator: 'me@here' };
+    const says =
+      /^the clock of this process is (10|60) minutes behind the time of checkpoint 1: set it right, or wait until/;
+    for (const minutes of [10, 60]) {
+      await ahead(minutes);
+      for (const one of [key, renamed]) {
+        const sealer = createSealer(one);
+        const error = await sealer.seal(w.web).catch((error: Error) => error);
+        t.ok(error instanceof CannotSeal, `${one.origin}: ${error}`);
+        t.match(sealer.problem(), says, 'health has it');
+      }
+      const error = await repair(w.db, renamed, why).catch((error: Error) => error);
+      t.ok(error instanceof CannotSeal, `repair: ${error}`);
+      t.match(error, { message: says });
+    }
+    t.match(await lastCheckpoint(w.web), { number: 1 }, 'nothing was stored');
+    t.match(
+      await repair(w.db, key, why),
+      { before: null },
+      'a repair of the tiles alone may be made',
+    );
+    await ahead(4);
+    t.match(await repair(w.db, renamed, why), { before: { origin: key.origin } });
+    t.match(await createSealer(renamed).seal(w.web), [{ number: 3 }]);
   },
 );
 

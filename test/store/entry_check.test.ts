@@ -146,3 +146,17 @@ t.test('what is kept of a log, and of a problem, is bounded', async (t) => {
   t.match(line, /x… \(\d+ characters\)$/);
   t.ok(line!.length < 2_100);
 });
+
+t.test('what an account deleted itself is not kept: it can do so for ever', async (t) => {
+  const deleted = (facts: object) => ({
+    ...{ minutes: 0, type: 'test_set.deleted' },
+    facts: JSON.stringify(facts),
+  });
+  const by_key = { key_id: 'f0000000-0000-4000-8000-00000000000a', request_id: 'r' };
+  const unused_since = '2026-01-01T00:00:00+00:00';
+  const own = checked(Array(10).fill(deleted(by_key)), 1_000);
+  t.same(own.problems.lines(), []);
+  t.same(own.check.claims, []);
+  const others = [{}, { unused_since }, { ...by_key, unused_since }].map(deleted);
+  t.equal(checked(others).check.claims.length, 3, 'what else is claimed is');
+});

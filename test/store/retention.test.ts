@@ -153,6 +153,45 @@ t.test('a delivery that is requested again while a purge runs keeps its bytes', 
   t.same(await s.problems(), []);
 });
 
+t.test(
+  'a purge ends before an event that is still to come, after the clock was set back',
+  async (t) => {
+    const s = await scene(t);
+    const noon = new Date();
+    const after = (ms: number) => new Date(noon.getTime() + ms);
+    await s.w.clock.set(noon);
+    const [before, redelivered, behind] = [
+      await s.runOne(),
+      await s.runOne({ id: newId(Date.now() + 1000), webhook: webhook() }),
+      await s.runOne({ id: newId(Date.now() + 2000) }),
+    ];
+    const deliver = () => s.w.db`
+    select runledger.append_to_deliveries(array[s], 'delivery.ended', runledger.clock(), '{"outcome": "delivered"}')
+    from runledger.submissions s where s.id = ${redelivered}`;
+    await deliver();
+    await s.w.clock.set(after(30 * DAY_MS));
+    await s.w.db`select runledger.replay_delivery(${redelivered}, 'k1', '\\x01', '\\x02')`;
+    await deliver();
+    await s.w.db`delete from runledger.webhook_secrets`;
+    await s.w.clock.set(after(30 * DAY_MS - 1_800_000));
+    const purge = () => purgePayloads(s.w.db, after(DAY_MS));
+    for (let n = 0; n < 2; n++)
+      await t.rejects(purge(), {
+        code: 'RL409',
+        message: new RegExp(`^bytes of ${redelivered} and of later ids cannot be purged yet: `),
+      });
+    t.equal(await s.count('payloads', before), 0);
+    t.equal(await s.count('payloads', redelivered), 3);
+    t.equal(await s.count('payloads', behind), 2);
+    t.same(await s.problems(), []);
+    await s.w.clock.set(after(30 * DAY_MS));
+    t.equal(await purge(), 1);
+    t.equal(await s.count('payloads', behind), 0);
+    t.equal(await s.count('payloads', redelivered), 3, 'it was delivered later');
+    t.same(await s.problems(), []);
+  },
+);
+
 t.test('a delivery that was requested again while it waited ends once', async (t) => {
   const s = await scene(t);
   const noon = new Date();

@@ -2,11 +2,13 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { contentsOf } from '../../src/judging/manifest.ts';
+import { Problems } from '../../src/store/problems.ts';
 import { readContent } from '../../src/store/read_content.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { forgetAccount, purgePayloads, purgeTestSets } from '../../src/store/retention.ts';
 import { createTestSets, inPieces, PIECE_BYTES } from '../../src/store/test_sets.ts';
 import { verify } from '../../src/store/verify.ts';
+import { checkPayloads } from '../../src/store/verify_payloads.ts';
 import { lockWaits } from '../support/lock_waits.ts';
 import { matchLists } from '../support/match_lists.ts';
 import { aSet, judgingOf, refOf } from './a_set.ts';
@@ -17,8 +19,11 @@ import { newId, outcome, start, submission, world } from './world.ts';
 const DAY_MS = 86_400_000;
 const LARGE = randomBytes(3 * PIECE_BYTES + 5);
 
-async function scene(t: { teardown(work: () => unknown): void }) {
-  const w = await world(t);
+async function scene(
+  t: { teardown(work: () => unknown): void },
+  options: { strange_events?: string } = {},
+) {
+  const w = await world(t, options);
   await w.tier('free', 0, 0);
   const key = await w.key({ tier: 'free' });
   const account_of = async (key_id: string) => {
@@ -291,6 +296,50 @@ t.test('a deletion names a key of the account', async (t) => {
   const [row] = await w.web`
     select runledger.remove_test_set(${owner.account_id}, ${owner.key_id}, ${id}) as outcome`;
   t.equal(row!['outcome'], 'removed');
+});
+
+t.test('verify holds every deletion against the account, in windows', async (t) => {
+  const { w, owner, account_of, sets, problems } = await scene(t, {
+    strange_events: 'one names a key that is none',
+  });
+  const ids: string[] = [];
+  for (const name of ['one', 'two', 'three', 'four', 'five']) {
+    const set = await sets.create({ owner, ...aSet(name, [Buffer.from(name)]) });
+    ids.push((set as { id: string }).id);
+  }
+  ids.sort();
+  const stranger = await account_of((await w.key({ tier: 'free' })).id);
+  t.equal(await sets.remove(owner, ids[0]!), 'removed');
+  const drop = (set_id: string, key_id: string) =>
+    w.db`select runledger.drop_test_set(${set_id}, ${JSON.stringify({ key_id })}::text::jsonb)`;
+  t.same(await problems(), []);
+  await drop(ids[1]!, stranger.key_id);
+  await drop(ids[2]!, owner.key_id.toUpperCase());
+  t.same(await problems(), [`test set ${ids[1]} was deleted by a key of another account`]);
+  await drop(ids[3]!, 'no id');
+  matchLists(t, await problems(), [
+    `test set ${ids[1]} was deleted by a key of another account`,
+    `test set ${ids[3]} was deleted by a key of another account`,
+    /^the facts of \S+ version 2 \(test_set.deleted\) are not of their schema/,
+  ]);
+
+  await w.db.unsafe(`delete from runledger.payloads where stream = '${ids[4]}'`);
+  await w.db.unsafe(
+    `insert into runledger.payloads select '${ids[0]}', 'manifest', '\\x00', '\\x01'`,
+  );
+  const last = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+  await w.db.unsafe(`insert into runledger.payloads select '${last}', 'manifest', '', ''`);
+  for (const window_events of [1, 2, 100]) {
+    const found = new Problems();
+    const options = { some_detached: false, removals: null, window_events };
+    t.same(await checkPayloads(w.db, [], options, found), { rows: 2, purged: 0 });
+    t.same(found.lines().sort(), [
+      `payloads: ${ids[0]} manifest does not have the bytes that its event names`,
+      `payloads: ${ids[0]} manifest is there, and its test set was deleted`,
+      `payloads: ${ids[4]} manifest is missing, and no purge claims it`,
+      `payloads: ${last} manifest should not be there: no event names it`,
+    ]);
+  }
 });
 
 t.test('a deletion waits for a submission that is being accepted', async (t) => {

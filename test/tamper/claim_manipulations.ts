@@ -72,6 +72,21 @@ async function forgetNewest(
 
 export const claimManipulations: readonly Manipulation[] = [
   {
+    name: 'the schedule of retention is changed, and nobody set it',
+    does: ({ root }) => root`update runledger.retention set keep_bytes = '1 day'`,
+    says: /^schedule of retention: it is {"keep_bytes_s":86400} and should be {"keep_bytes_s":null}/,
+  },
+  {
+    name: 'the schedule of retention is shortened, and set back when bytes are removed',
+    does: async ({ root }) => {
+      await root`select runledger.set_retention('90 days', null, 'ada@console')`;
+      await root`update runledger.retention set keep_bytes = '1 day'`;
+      await root`select runledger.purge_payloads(now() - interval '2 days', scheduled => true)`;
+      await root`update runledger.retention set keep_bytes = '90 days'`;
+    },
+    says: /^the purge at \S+ by the schedule is of submissions .* bytes were kept for 90 days/,
+  },
+  {
     name: 'an event is changed and repaired away under a new name; the policy has both names',
     does: launder,
     with: { policy: BOTH_NAMES },

@@ -1,7 +1,21 @@
 /** What a witness keeps, and what it does with files that are damaged, torn or another's. */
 import { once } from 'node:events';
-import { chmod, mkdir, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  type FileHandle,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  readlink,
+  realpath,
+  rm,
+  stat,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
 import { cosignedNote } from '../../src/proof/addition.ts';
 import { parseNote, signatureBy } from '../../src/proof/note.ts';
@@ -44,6 +58,37 @@ t.test(
     t.ok(signatureBy(note, witness.key));
   },
 );
+
+t.test('a note is on disk, under its name, before the cosignature is sent', async (t) => {
+  const dir = await realpath(await temporaryFolder(t));
+  const witness = await aWitness(t, logs, { dir });
+  const handle = await open(dir);
+  const handles: FileHandle = Object.getPrototypeOf(handle);
+  await handle.close();
+  const { sync } = handles;
+  const synced: object[] = [];
+  let answered = false;
+  t.intercept(handles, 'sync', {
+    async value(this: FileHandle) {
+      const path = await readlink(`/proc/self/fd/${this.fd}`);
+      const written = path === dir ? null : await readFile(path, 'utf8');
+      await sync.call(this);
+      await pause(100);
+      synced.push({ path, written, notes: await notes(dir), answered });
+    },
+  });
+  const answer = await witness.add(log.addition(0, 300));
+  answered = true;
+  t.equal(answer.status, 200);
+  // What is written behind the answer is seen, too.
+  await pause(200);
+  const [file] = await notes(dir);
+  const path = join(dir, file!);
+  t.same(synced, [
+    { path: `${path}.new`, written: await readFile(path, 'utf8'), notes: [], answered: false },
+    { path: dir, written: null, notes: [file], answered: false },
+  ]);
+});
 
 t.test('a folder has one witness at a time', async (t) => {
   const dir = await temporaryFolder(t);
