@@ -4,7 +4,7 @@
 -- Nothing is removed unless the log is sealed up to a day ago: what is gone could not be proven otherwise.
 
 -- Called by migrate. Null: for ever. A new schedule begins at once, and the log says who set it: what it removes has no other author.
--- A schedule may be older than these events. So that verify can compare the row, the newest event has it, too.
+-- The first call appends one in any case, so that whatever a schedule removes has one before it.
 create or replace function runledger.set_retention(bytes interval, events interval, operator text) returns void
 language plpgsql set search_path = runledger, pg_temp
 as $$
@@ -12,15 +12,28 @@ declare
   facts constant jsonb := jsonb_strip_nulls(jsonb_build_object(
     'keep_bytes_s', extract(epoch from bytes)::bigint, 'keep_events_s', extract(epoch from events)::bigint));
 begin
+  -- One at a time: the row and the newest event are the same.
+  perform from retention for update;
   update retention r set keep_bytes = set_retention.bytes, keep_events = set_retention.events, set_at = clock(),
     began_at = null, ended_at = null, problem = null
   where (r.keep_bytes, r.keep_events) is distinct from (set_retention.bytes, set_retention.events);
-  if found or facts is distinct from coalesce((
+  if found or facts is distinct from (
     select e.facts - 'operator' from events e where e.stream = retention_stream() and e.type = 'log.retention_set'
-    order by e.version desc limit 1), '{}') then
+    order by e.version desc limit 1) then
     perform append_retention('log.retention_set', facts || jsonb_strip_nulls(jsonb_build_object('operator', operator)));
   end if;
 end
+$$;
+
+-- Called by migrate and restore. A schedule may be older than these events: then the log gets the one that the row has.
+create or replace function runledger.adopt_retention() returns void
+language sql set search_path = runledger, pg_temp
+as $$
+  select append_retention('log.retention_set', jsonb_strip_nulls(jsonb_build_object(
+    'keep_bytes_s', extract(epoch from r.keep_bytes)::bigint, 'keep_events_s', extract(epoch from r.keep_events)::bigint)))
+  from (select * from retention for update) r
+  where (r.keep_bytes is not null or r.keep_events is not null) and not exists (
+    select from events e where e.stream = retention_stream() and e.type = 'log.retention_set')
 $$;
 
 -- The caller's round, once an hour for all processes together; no row if none is due. A round that began in a time to come began

@@ -46,12 +46,12 @@ async function remove(
   log: Log,
 ): Promise<string | null> {
   try {
-    if (round.ended_before !== null) await purge(db, round, stopping);
+    const waits = round.ended_before === null ? null : await purge(db, round, stopping, log);
     for (let dropped = await dropDue(db); dropped !== null; dropped = await dropDue(db))
       log.info({ month: dropped }, 'a month that was taken out of the log is dropped');
     while (!stopping.aborted) {
       const due = await monthDue(db);
-      if (due === null) return null;
+      if (due === null) return waits;
       if (due.reason !== null) return `${due.month.replace('_', '-')}: ${due.reason}`;
       await detachDue(db, due.month);
       log.info({ month: due.month }, 'a month is taken out of the log');
@@ -65,18 +65,31 @@ async function remove(
   }
 }
 
-/** Every customer can read it in health. So it does not say what the database said. */
+/** Every customer can read these in health. So they do not say what the database said. */
+const WAITS = "bytes cannot be removed yet: web's log says why";
 const FAILED = "the removal failed: web's log says why";
 
 /** lock_not_available, deadlock_detected */
 const BUSY = new Set(['55P03', '40P01']);
 
 /** Between two steps it waits for as long as the last one took, so that it has half of a connection at most. */
-async function purge(db: Db, round: RetentionRound, stopping: AbortSignal): Promise<void> {
+async function purge(
+  db: Db,
+  round: RetentionRound,
+  stopping: AbortSignal,
+  log: Log,
+): Promise<string | null> {
   let after: string | null = round.after;
   while (after !== null && !stopping.aborted) {
     const began = performance.now();
-    after = await purgeDue(db, round, after);
+    try {
+      after = await purgeDue(db, round, after);
+    } catch (error) {
+      if (codeOf(error) !== 'RL409') throw error;
+      log.warn({ reason: (error as Error).message }, 'bytes were not removed');
+      return WAITS;
+    }
     await wait(performance.now() - began, null, { signal: stopping }).catch(() => {});
   }
+  return null;
 }

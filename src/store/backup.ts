@@ -150,6 +150,7 @@ export async function restore(
     const { applied } = older === null ? { applied: [] } : await migrate(address);
     // The partitions of the months since, and what the planner knows of the tables.
     await db`select runledger.ensure_partitions()`;
+    await db`select runledger.adopt_retention()`;
     await db.unsafe('analyze').simple();
     return { tables, made_at: String(made_at), applied };
   } finally {

@@ -95,6 +95,7 @@ async function refuseUnfinishedRestore(db: postgres.Sql): Promise<void> {
 /** The rows that every log begins with, and the partitions of this month. */
 async function begin(db: postgres.Sql): Promise<void> {
   await db`select runledger.ensure_generation(), runledger.ensure_partitions()`;
+  await db`select runledger.adopt_retention()`;
   await db.unsafe(SEED_TIER).simple();
 }
 

@@ -2,8 +2,8 @@
  * Was what the schedule removed as old as the schedule asked? Such a claim names nobody: who set the schedule is in the
  * log.retention_set before it. Claims before the first of these are not judged, because schedules are older than these events.
  *
- * A removal looks at the schedule when it begins, and its event is appended when it ends. Another schedule may be set in the
- * meantime, so the one before counts for as long as clocks may be set back.
+ * A removal looks at the schedule when it begins, and its event is appended when it ends. Others may be set in the meantime. So
+ * each counts that was in force in the last hour, and nothing is judged in the first one.
  */
 import { DATED_BACK_MS, timeText } from '../domain/clocks.ts';
 import type { LogClaim } from './entry_check.ts';
@@ -12,19 +12,23 @@ import { monthOf } from './uuid_months.ts';
 
 /** `claims`: in the order of the feed. */
 export function checkSchedule(claims: readonly LogClaim[], problems: Problems): void {
-  let before: LogClaim | null = null;
-  let now: LogClaim | null = null;
+  const schedules: LogClaim[] = [];
   for (const claim of claims) {
-    if (claim.type === 'log.retention_set') [before, now] = [now, claim];
-    if (claim.facts['scheduled'] === undefined || !now) continue;
+    if (claim.type === 'log.retention_set') schedules.push(claim);
+    if (claim.facts['scheduled'] === undefined) continue;
+    const counting = countingAt(schedules, claim.at.getTime() - DATED_BACK_MS);
     const removed = removedBy(claim);
-    if (!removed) continue;
-    const set_ms = claim.at.getTime() - now.at.getTime();
-    const counting = before && set_ms <= DATED_BACK_MS ? [now, before] : [now];
+    if (!counting || !removed) continue;
     const age_ms = claim.at.getTime() - removed.upto.getTime() + DATED_BACK_MS;
     if (!counting.some((set) => age_ms >= keptMs(set, removed.kept)))
-      problems.add('removals', () => lineOf(claim, removed, keptMs(now!, removed.kept)));
+      problems.add('removals', () => lineOf(claim, removed, keptMs(counting[0]!, removed.kept)));
   }
+}
+
+/** Those that were in force at that time or later, the newest first. Null: it is not known which one was. */
+function countingAt(schedules: readonly LogClaim[], time_ms: number): LogClaim[] | null {
+  const last = schedules.findLastIndex(({ at }) => at.getTime() < time_ms);
+  return last < 0 ? null : schedules.slice(last).reverse();
 }
 
 type Removed = { readonly kept: 'keep_bytes_s' | 'keep_events_s'; readonly upto: Date };

@@ -80,6 +80,7 @@ t.test('the log says who set the schedule, when it changes', async (t) => {
         select actor, facts from runledger.audit_commands where type = 'log.retention_set' order by at`),
     ].map(({ actor, facts }) => ({ actor, facts })),
     [
+      { actor: 'operator nobody', facts: {} },
       { actor: 'operator ada@one', facts: { keep_bytes_s: 864_000 } },
       { actor: 'operator bob@two', facts: { keep_bytes_s: 86_400, keep_events_s: 5_184_000 } },
       { actor: 'operator ada@one', facts: {} },
@@ -387,6 +388,45 @@ t.test('what a schedule removed while it was replaced is no problem', async (t) 
   matchLists(t, await s.problems(), [/ by the schedule is of submissions that ended before /]);
 });
 
+t.test('nothing goes by a schedule that was never set', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(null, null), 'me');
+  await s.runOne();
+  await s.goTo(START_MS + days(3));
+  await seal(s.w.web);
+  await setRow(s, `keep_bytes = '1 day'`);
+  t.equal(await s.round(), null);
+  t.equal(await s.count('payloads'), 0);
+  await setRow(s, 'keep_bytes = null');
+  await seal(s.w.web);
+  matchLists(t, await s.problems(), [/ by the schedule .* bytes were kept for ever$/]);
+});
+
+t.test('a removal that began before two changes of the schedule is no problem', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(1, null), 'me');
+  await s.runOne();
+  await s.goTo(START_MS + days(3));
+  await seal(s.w.web);
+  for (const bytes of [40, 30]) await setRetention(s.w.db, keep(bytes, null), 'me');
+  const upto = new Date(START_MS + days(1));
+  await s.w.db`select * from runledger.purge_payloads(${upto}, scheduled => true)`;
+  t.same(await s.problems(), []);
+});
+
+t.test('bytes that wait for a time to come hold up no month', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(1, 30), 'me');
+  await s.runOne();
+  await s.goTo(START_MS + days(40));
+  await seal(s.w.web);
+  await s.w.db.unsafe(`create or replace function runledger.purge_due(
+    ended_before timestamptz, after uuid, upto uuid, most integer, out submissions integer, out last_id uuid
+  ) language plpgsql security definer as $$ begin raise exception 'still to come' using errcode = 'RL409'; end $$`);
+  t.equal(await s.round(), "bytes cannot be removed yet: web's log says why");
+  t.ok((await s.w.db`select from runledger.events where type = 'log.detached'`).length > 0);
+});
+
 t.test('a schedule from before the log had it is there after the next migration', async (t) => {
   const s = await retainedLog(t);
   await setRow(s, `keep_bytes = '1 day'`);
@@ -395,6 +435,9 @@ t.test('a schedule from before the log had it is there after the next migration'
   await seal(s.w.web);
   t.equal(await s.round(), null);
   t.equal(await s.count('payloads'), 0);
+  await s.w.db`select runledger.adopt_retention()`;
+  await seal(s.w.web);
+  t.same(await s.problems(), []);
   for (let n = 0; n < 2; n++) await setRetention(s.w.db, keep(1, null), 'me');
   const events = await s.w.db`select from runledger.events where type = 'log.retention_set'`;
   t.equal(events.length, 1);
