@@ -53,6 +53,7 @@ export async function openExecutor(
   const contents = await openContentCache({
     folder: cache.artefacts_folder,
     max_bytes: config.content_cache_bytes,
+    max_entries: config.content_cache_entries,
     fetch,
   });
   const switches = languageSwitches(config);

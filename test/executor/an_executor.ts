@@ -70,6 +70,7 @@ export async function anExecutor(t: Test, options: Options = {}) {
     (await openContentCache({
       folder: cache.artefacts_folder,
       max_bytes: 2 ** 30,
+      max_entries: 10_000,
       fetch: options.fetch,
     }));
   const faults: string[] = [];

@@ -35,11 +35,6 @@ export const executorMutants: readonly Mutant[] = [
   ...inFile(
     'src/executor/compile_cache.ts',
     'test/executor/compile_cache.test.ts',
-    [
-      'the bound counts blocks',
-      'return Math.max(blocks * STAT_BLOCK_BYTES, size);',
-      'return blocks * 0 + size;',
-    ],
     ['the number of entries is bounded', '|| this.#entries.size > entries', ''],
     ['a use is marked', '> MARK_EVERY_MS) this.#mark(', '> Infinity) this.#mark('],
     ['not at each use', '> MARK_EVERY_MS) this.#mark(', '>= 0) this.#mark('],
@@ -49,9 +44,20 @@ export const executorMutants: readonly Mutant[] = [
       'stored.disk_bytes + 0 * diskBytesOf(own)',
     ],
   ),
+  ...inFile('src/executor/cache_files.ts', 'test/executor/compile_cache.test.ts', [
+    'the bound counts blocks',
+    'return Math.max(blocks * STAT_BLOCK_BYTES, size) + INODE_BYTES;',
+    'return blocks * 0 + size + INODE_BYTES;',
+  ]),
+  ...inFile('src/executor/cache_files.ts', 'test/executor/content_cache.test.ts', [
+    'the bound of contents counts blocks, too',
+    'return Math.max(blocks * STAT_BLOCK_BYTES, size) + INODE_BYTES;',
+    'return blocks * 0 + size + INODE_BYTES;',
+  ]),
   ...inFile(
     'src/executor/content_cache.ts',
     'test/executor/content_cache.test.ts',
+    ['the number of contents is bounded', '|| this.#total_files > max_entries', ''],
     ['bytes are those of the hash', "&& hash.digest('hex') === file.sha256) return;", ') return;'],
     [
       'a file is hashed for every run',
