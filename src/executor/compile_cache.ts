@@ -39,6 +39,7 @@ import {
 import { join } from 'node:path';
 import type { Sources } from '../languages/common/language.ts';
 import { diskBytesOf, INODE_BYTES, readAll } from './cache_files.ts';
+import type { Room } from './disk_full.ts';
 
 export type CacheSource = {
   account_id: string;
@@ -119,7 +120,7 @@ type CacheOptions = {
   log: (message: string, error: Error) => void;
 };
 
-export class CompileCache {
+export class CompileCache implements Room {
   readonly #at: CacheOptions;
   // Insertion order is order of use: the first is the least recently used.
   readonly #entries = new Map<string, Entry>();

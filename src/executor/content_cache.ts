@@ -21,6 +21,8 @@
  *   MARK_EVERY_MS, by the files' times. One that no run has used for a week is removed at the next start, so that none is
  *   kept for ever.
  * - One file is fetched once, however many runs wait for it. A failure is that of all that wait; the next run tries again.
+ * - A full disk is no failure as long as the caches on it have something that nothing uses: it is removed, and the file is
+ *   fetched again.
  *
  * Several processes may use one folder: each evicts and counts what it knows of.
  */
@@ -48,6 +50,7 @@ import { join } from 'node:path';
 import type { FileRef } from '../judging/test_set.ts';
 import { diskBytesOf, readAll } from './cache_files.ts';
 import { CONTENT_PREFIX, MARK_EVERY_MS } from './compile_cache.ts';
+import { isDiskFull, makeRoom, type Room } from './disk_full.ts';
 
 /** The bytes of a file, in pieces. It throws if they cannot be had. */
 export type FetchContent = (file: FileRef) => AsyncIterable<Uint8Array>;
@@ -67,6 +70,8 @@ export type ContentCacheOptions = {
   folder: string;
   max_bytes: number;
   max_entries: number;
+  /** the other caches of the same disk */
+  others: readonly Room[];
   fetch: FetchContent;
   now?: () => number;
 };
@@ -100,7 +105,7 @@ export async function openContentCache(options: ContentCacheOptions): Promise<Co
   return cache;
 }
 
-export class ContentCache {
+export class ContentCache implements Room {
   readonly #at: Required<ContentCacheOptions>;
   // Insertion order is order of use: the first is the least recently used.
   readonly #entries = new Map<string, Entry>();
@@ -142,6 +147,14 @@ export class ContentCache {
         released = true;
       },
     };
+  }
+
+  /** Removes the files that no run holds, for a disk that is full. False: there was none. */
+  async makeRoom(): Promise<boolean> {
+    const unused = [...this.#entries.values()].filter(isUnused);
+    for (const entry of unused) this.#drop(entry);
+    await this.settled();
+    return unused.length > 0;
   }
 
   /** Settles when evicted files are gone. */
@@ -196,6 +209,15 @@ export class ContentCache {
   }
 
   async #fetch(file: FileRef, entry: Entry): Promise<void> {
+    await this.#fetchOnce(file, entry).catch(async (error) => {
+      if (!isDiskFull(error)) throw error;
+      // It is tried again also where nothing was left to remove: another fetch may have removed it.
+      await makeRoom([this, ...this.#at.others]);
+      await this.#fetchOnce(file, entry);
+    });
+  }
+
+  async #fetchOnce(file: FileRef, entry: Entry): Promise<void> {
     const half = `${entry.key}.${randomBytes(8).toString('hex')}`;
     let state: Stats;
     try {
@@ -261,12 +283,15 @@ export class ContentCache {
   #evict(): void {
     for (const entry of this.#entries.values()) {
       if (!this.#isOver()) return;
-      if (entry.holds > 0 || !entry.on_disk) continue;
-      this.#forget(entry);
-      this.#entries.delete(entry.key);
-      const removed = this.#remove(entry.key).finally(() => this.#evicting.delete(removed));
-      this.#evicting.add(removed);
+      if (isUnused(entry)) this.#drop(entry);
     }
+  }
+
+  #drop(entry: Entry): void {
+    this.#forget(entry);
+    this.#entries.delete(entry.key);
+    const removed = this.#remove(entry.key).finally(() => this.#evicting.delete(removed));
+    this.#evicting.add(removed);
   }
 
   #isOver(): boolean {
@@ -282,6 +307,8 @@ export class ContentCache {
     return join(this.#at.folder, name);
   }
 }
+
+const isUnused = ({ holds, on_disk }: Entry) => holds === 0 && on_disk;
 
 /** Null: another process has removed it. */
 async function statOf(path: string): Promise<Stats | null> {

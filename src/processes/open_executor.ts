@@ -54,6 +54,7 @@ export async function openExecutor(
     folder: cache.artefacts_folder,
     max_bytes: config.content_cache_bytes,
     max_entries: config.content_cache_entries,
+    others: [cache],
     fetch,
   });
   const switches = languageSwitches(config);

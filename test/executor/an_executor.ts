@@ -71,6 +71,7 @@ export async function anExecutor(t: Test, options: Options = {}) {
       folder: cache.artefacts_folder,
       max_bytes: 2 ** 30,
       max_entries: 10_000,
+      others: [cache],
       fetch: options.fetch,
     }));
   const faults: string[] = [];

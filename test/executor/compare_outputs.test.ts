@@ -26,6 +26,7 @@ t.before(async () => {
     folder,
     max_bytes: 2 ** 30,
     max_entries: 1_000,
+    others: [],
     fetch: store.fetch,
   });
 });

@@ -3,14 +3,17 @@
  * The protocol of compile.ts, in real boxes with the real cache. The compiler is a shell: a script can end
  * in every way that a compiler can.
  */
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import fs, { access, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
-import { Compiler } from '../../src/executor/compile.ts';
+import { Compiler, type CompilerParts } from '../../src/executor/compile.ts';
 import { type CompileCache, openCompileCache } from '../../src/executor/compile_cache.ts';
 import { cutDiagnostics } from '../../src/executor/compile_limits.ts';
+import { openContentCache } from '../../src/executor/content_cache.ts';
+import type { Sandbox } from '../../src/executor/sandbox.ts';
 import { BASE_ENVIRONMENT } from '../../src/languages/common/box.ts';
 import type {
   CompileStep,
@@ -22,6 +25,7 @@ import type {
 import { until } from '../support/eventually.ts';
 import { childrenOf } from '../support/processes.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
+import { contentStore } from './judgings.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'runledger-compile-'));
 t.teardown(() => rm(folder, { recursive: true, force: true }));
@@ -60,12 +64,15 @@ type Scene = {
   names_entry?: boolean;
   limitMet?: (exit_code: number | null, said: string) => LimitMet | null;
   cache?: CompileCache;
+  rooms?: CompilerParts['rooms'];
+  run?: Sandbox['run'];
 };
 
 let sources = 0;
 
 /** Compiles a source that no other test has. */
-function scene({ steps, resident, names_entry = false, limitMet, cache: used = cache }: Scene) {
+function scene({ steps, resident, names_entry = false, limitMet, ...more }: Scene) {
+  const { cache: used = cache, rooms = [used], run = sandbox.run.bind(sandbox) } = more;
   const ways: CompileStep[] = Object.entries(steps).map(([by, script]) => ({
     ...{ by, argv: ['/bin/sh', '-c', script], env: BASE_ENVIRONMENT, files: [], load: [] },
   }));
@@ -79,7 +86,7 @@ function scene({ steps, resident, names_entry = false, limitMet, cache: used = c
   const compiler = { ...named, open: () => open };
   const installed = { ...toolchains.get('c')!, compiler };
   const compilers = { open: new Map([['c', open]]), renew: async () => false };
-  const subject = new Compiler({ sandbox, cache: used, policy, compilers });
+  const subject = new Compiler({ sandbox: { run }, cache: used, rooms, policy, compilers });
   const code = Buffer.from(`${++sources}`);
   return async (account_id = 'alice', signal = new AbortController().signal) => {
     const order = { account_id, language: 'c', main: 'main.c', code, others: [] };
@@ -234,6 +241,52 @@ t.test('a cache that keeps nothing shares all the same', async (t) => {
   t.strictSame([first?.by, second?.by, second?.bytes], ['plain', 'shared', 'program']);
   t.match(await compile(), { by: 'plain' });
   await nothing.settled();
+});
+
+t.test('on a full disk a program gets the room of contents that no run holds', async (t) => {
+  const store = contentStore();
+  const bounds = { max_bytes: 2 ** 30, max_entries: 1_000, others: [cache] };
+  const at = { folder: cache.artefacts_folder, ...bounds };
+  const contents = await openContentCache({ ...at, fetch: store.fetch });
+  await cache.makeRoom();
+  const rooms = [cache, contents];
+  const held = await contents.hold(store.put('held').file);
+  const unused = await contents.hold(store.put('unused').file);
+  unused.release();
+  const isFull = () =>
+    access(unused.path).then(
+      () => true,
+      () => false,
+    );
+  // As the launcher reports it.
+  const run: Sandbox['run'] = async (...asked) => {
+    if (!(await isFull())) return sandbox.run(...asked);
+    const { saved: _saved, ...report } = await sandbox.run(...asked);
+    return { ...report, store_full: true, save_failed: 'the store is full' };
+  };
+  t.match(await scene({ steps: { plain: COMPILES }, rooms, run })(), { bytes: 'program' });
+  await t.rejects(access(unused.path), { code: 'ENOENT' });
+  await access(held.path);
+  (await contents.hold(store.put('unused').file)).release();
+  // As the kernel does, to this process.
+  const { writeFile } = fs;
+  const restore = () => {
+    fs.writeFile = writeFile;
+    syncBuiltinESMExports();
+  };
+  t.teardown(restore);
+  fs.writeFile = (async (...asked: Parameters<typeof writeFile>) => {
+    if (await isFull()) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });
+    await writeFile(...asked);
+  }) as typeof writeFile;
+  syncBuiltinESMExports();
+  const resident = async () => reply(ANSWER);
+  t.match(await scene({ steps: {}, resident, rooms })(), { by: 'resident', bytes: 'archive' });
+  restore();
+  await access(held.path);
+  held.release();
+  t.equal(await contents.makeRoom(), true);
+  t.equal(await contents.makeRoom(), false);
 });
 
 /** A compiler that does not answer its first caller. */

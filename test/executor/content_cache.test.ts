@@ -25,7 +25,7 @@ async function aCache(t: Test, max_bytes = 2 ** 20, max_entries = 1_000) {
   const folder = await mkdtemp(join(tmpdir(), 'runledger-contents-'));
   t.teardown(() => rm(folder, { recursive: true, force: true }));
   const store = contentStore();
-  const bounds = { max_bytes, max_entries };
+  const bounds = { max_bytes, max_entries, others: [] };
   const reopen = () => openContentCache({ folder, ...bounds, fetch: store.fetch });
   return { folder, store, cache: await reopen(), reopen };
 }
@@ -282,7 +282,7 @@ t.test('the bound in files holds, also after a restart', async (t) => {
   for (const one of all) one.release();
   await cache.settled();
   t.equal((await readdir(folder)).length, 20);
-  const bounds = { max_bytes: 2 ** 30, max_entries: 5 };
+  const bounds = { max_bytes: 2 ** 30, max_entries: 5, others: [] };
   const fewer = await openContentCache({ folder, ...bounds, fetch: store.fetch });
   t.equal((await readdir(folder)).length, 5);
   t.equal(fewer.size.files, 5);
@@ -308,6 +308,82 @@ t.test('a start asks for the state of some files at a time', async (t) => {
   restore();
   t.equal(opened.size.files, 600);
   t.ok(most > 1 && most <= 256, `${most} at a time`);
+});
+
+/** From now on the folder is on a disk that has room for so many bytes of files. */
+function onSmallDisk(t: Test, folder: string, room: { bytes: number }): void {
+  const { open } = fs;
+  fs.open = (async (path: string, ...more: []) => {
+    const handle = await open(path, ...more);
+    const { writeFile } = handle;
+    handle.writeFile = async (piece: Uint8Array) => {
+      const names = await readdir(folder);
+      const sizeOf = (name: string) =>
+        lstat(join(folder, name)).then(
+          ({ size }) => size,
+          // It was removed in between.
+          () => 0,
+        );
+      const sizes = await Promise.all(names.map(sizeOf));
+      const used = sizes.reduce((sum, size) => sum + size, 0);
+      if (used + piece.length > room.bytes)
+        throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+      await writeFile.call(handle, piece);
+    };
+    return handle;
+  }) as typeof open;
+  syncBuiltinESMExports();
+  t.teardown(() => {
+    fs.open = open;
+    syncBuiltinESMExports();
+  });
+}
+
+t.test('on a full disk a file gets the room of those that no run holds', async (t) => {
+  const { folder, store, cache } = await aCache(t);
+  onSmallDisk(t, folder, { bytes: 250 });
+  const [held, unused, needed] = ['held', 'unused', 'needed'].map(
+    (text) => store.put(text.padEnd(100)).file,
+  );
+  const kept = await cache.hold(held!);
+  (await cache.hold(unused!)).release();
+  const got = await cache.hold(needed!);
+  t.equal((await readFile(got.path, 'utf8')).trim(), 'needed');
+  t.strictSame(
+    new Set(await readdir(folder)),
+    new Set([kept.key, got.key]),
+    'what is held stays, and no half of a file is left',
+  );
+  t.equal(cache.size.files, 2);
+  await t.rejects(cache.hold(unused!), { code: 'ENOSPC' }, 'nothing is left to remove');
+  t.equal((await readdir(folder)).length, 2);
+  got.release();
+  t.equal((await readFile((await cache.hold(unused!)).path, 'utf8')).trim(), 'unused');
+});
+
+t.test('on a full disk a file gets the room of the compiled programs', async (t) => {
+  const { folder, store } = await aCache(t);
+  const room = { bytes: 50 };
+  onSmallDisk(t, folder, room);
+  const programs = {
+    async makeRoom() {
+      room.bytes = 150;
+      return true;
+    },
+  };
+  const bounds = { max_bytes: 2 ** 20, max_entries: 10, others: [programs] };
+  const cache = await openContentCache({ folder, ...bounds, fetch: store.fetch });
+  const got = await cache.hold(store.put('needed'.padEnd(100)).file);
+  t.equal((await readFile(got.path, 'utf8')).trim(), 'needed');
+});
+
+t.test('of several files that meet a full disk, each is tried again', async (t) => {
+  const { folder, store, cache } = await aCache(t);
+  onSmallDisk(t, folder, { bytes: 250 });
+  (await cache.hold(store.put('unused'.padEnd(200)).file)).release();
+  const needed = ['a', 'b'].map((text) => store.put(text.padEnd(100)).file);
+  const got = await Promise.all(needed.map((file) => cache.hold(file)));
+  t.strictSame(new Set(await readdir(folder)), new Set(got.map(({ key }) => key)));
 });
 
 t.test('a start keeps the order of use, and removes what is old or unfinished', async (t) => {
@@ -337,7 +413,7 @@ t.test('a use is remembered over a restart', async (t) => {
   const { folder, store } = await aCache(t);
   const { file } = store.put('x');
   let now = Date.now();
-  const bounds = { max_bytes: 2 ** 20, max_entries: 10 };
+  const bounds = { max_bytes: 2 ** 20, max_entries: 10, others: [] };
   const cache = new ContentCache({ folder, ...bounds, fetch: store.fetch, now: () => now });
   const held = await cache.hold(file);
   const before = await lstat(held.path);

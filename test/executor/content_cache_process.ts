@@ -7,6 +7,7 @@ const cache = await openContentCache({
   folder,
   max_bytes: 2 ** 20,
   max_entries: 1_000,
+  others: [],
   async *fetch() {
     yield Buffer.from('the whole');
     process.send?.('half');

@@ -13,6 +13,7 @@ export const executorMutants: readonly Mutant[] = [
       'this.#under_way.set(key, settled);',
       '',
     ],
+    ['a compile has the room of contents', 'await makeRoom(rooms) :', 'await cache.makeRoom() :'],
     ['an interrupted compile has no result to share', '.catch(() => null)', '.then((one) => one)'],
     ['a shared compile counts once', '...SPENT_ELSEWHERE, cached: true }', 'cached: true }'],
     [
@@ -57,6 +58,12 @@ export const executorMutants: readonly Mutant[] = [
   ...inFile(
     'src/executor/content_cache.ts',
     'test/executor/content_cache.test.ts',
+    ['a full disk is tried again', 'await makeRoom([this, ...this.#at.others]);', 'throw error;'],
+    [
+      'the caches make room together',
+      'await makeRoom([this, ...this.#at.others]);',
+      'await makeRoom([this]);',
+    ],
     ['the number of contents is bounded', '|| this.#total_files > max_entries', ''],
     ['bytes are those of the hash', "&& hash.digest('hex') === file.sha256) return;", ') return;'],
     [
@@ -64,11 +71,7 @@ export const executorMutants: readonly Mutant[] = [
       'entry.working ??= this.#provide(',
       'entry.working = entry.on_disk ? Promise.resolve(null) : this.#provide(',
     ],
-    [
-      'what is held stays',
-      'if (entry.holds > 0 || !entry.on_disk) continue;',
-      'if (!entry.on_disk) continue;',
-    ],
+    ['what is held stays', '=> holds === 0 && on_disk;', '=> (holds, on_disk);'],
     [
       'a file gets its name when it is whole',
       "const handle = await open(this.#pathOf(half), 'wx', 0o444);",
