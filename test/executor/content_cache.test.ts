@@ -183,6 +183,35 @@ t.test('one that is cancelled does not wait for its content, and keeps none', as
   t.strictSame(cache.size, { files: 0, disk_bytes: 0 });
 });
 
+t.test('what comes after the release is let go', async (t) => {
+  const store = contentStore();
+  const arrives = Promise.withResolvers<void>();
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-contents-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const bounds = { max_bytes: 0, max_entries: 10, others: [] };
+  const slow = store.put('comes late');
+  const cache = await openContentCache({
+    ...{ folder, ...bounds },
+    async *fetch(file) {
+      if (file.sha256 === slow.file.sha256) await arrives.promise;
+      yield* store.fetch(file);
+    },
+  });
+  const contents = new HeldContents(cache, new AbortController().signal);
+  const missing = { file: { sha256: '0'.repeat(64), size: 1 } };
+  const late: Promise<unknown>[] = [contents.bytesOf(slow), contents.forBox(slow)];
+  // As of the files of a checker, of which one cannot be fetched.
+  await t.rejects(Promise.all([contents.bytesOf(missing), ...late]), /is not stored/);
+  contents.release();
+  arrives.resolve();
+  for (const one of late) await t.rejects(one, /came after the release/);
+  await cache.settled();
+  t.strictSame(cache.size, { files: 0, disk_bytes: 0 });
+  await t.rejects(contents.bytesOf(slow), /came after the release/, 'nor is it held again');
+  await cache.settled();
+  t.strictSame(await readdir(folder), []);
+});
+
 t.test('other bytes than those of the hash are an error, and nothing stays', async (t) => {
   const { folder, store, cache } = await aCache(t);
   const { file } = store.put('right');

@@ -195,11 +195,16 @@ export const executorMutants: readonly Mutant[] = [
     ['the next one uses the same thread', 'if (is_well && ', 'if (false && '],
     ['one that was cut answers nobody', 'if (is_well && ', 'if ('],
   ),
-  ...inFile('src/executor/held_contents.ts', 'test/executor/content_cache.test.ts', [
-    'who is cancelled does not wait for a content',
-    'await orAborted(holding, this.#signal)',
-    'await holding',
-  ]),
+  ...inFile(
+    'src/executor/held_contents.ts',
+    'test/executor/content_cache.test.ts',
+    [
+      'who is cancelled does not wait for a content',
+      'await orAborted(holding, this.#signal)',
+      'await holding',
+    ],
+    ['what comes after the release is let go', 'this.#is_released = true;', ''],
+  ),
   ...inFile(
     'src/executor/test_run.ts',
     ['test/executor/judge_program.test.ts'],
