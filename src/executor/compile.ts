@@ -102,7 +102,9 @@ export class Compiler {
       spent = { cpu_time_us: reply.cpu_us, wall_time_us: reply.wall_us, memory_peak_bytes: null };
       if (reply.answer !== null) return this.#fromResident(order, key, reply.answer, spent);
     }
-    return this.#inBoxes(installed, order, key, await open.steps(order), spent, signal);
+    // They may wait for the compiler's own preparation.
+    const steps = await orAborted(Promise.resolve(open.steps(order)), signal);
+    return this.#inBoxes(installed, order, key, steps, spent, signal);
   }
 
   /** Drops a cached program that could not be loaded. */

@@ -7,6 +7,7 @@ import fs, { access, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
 import { Compiler, type CompilerParts } from '../../src/executor/compile.ts';
@@ -65,6 +66,7 @@ type Scene = {
   limitMet?: (exit_code: number | null, said: string) => LimitMet | null;
   cache?: CompileCache;
   rooms?: CompilerParts['rooms'];
+  ready?: Promise<unknown>;
   run?: Sandbox['run'];
 };
 
@@ -72,11 +74,18 @@ let sources = 0;
 
 /** Compiles a source that no other test has. */
 function scene({ steps, resident, names_entry = false, limitMet, ...more }: Scene) {
-  const { cache: used = cache, rooms = [used], run = sandbox.run.bind(sandbox) } = more;
+  const { cache: used = cache, rooms = [used], run = sandbox.run.bind(sandbox), ready } = more;
   const ways: CompileStep[] = Object.entries(steps).map(([by, script]) => ({
     ...{ by, argv: ['/bin/sh', '-c', script], env: BASE_ENVIRONMENT, files: [], load: [] },
   }));
-  const open: OpenCompiler = { steps: () => ways, ...(resident && { resident }) };
+  const waysWhenReady = async () => {
+    await ready;
+    return ways;
+  };
+  const open: OpenCompiler = {
+    steps: ready === undefined ? () => ways : waysWhenReady,
+    ...(resident && { resident }),
+  };
   const named = {
     artefact: 'program',
     recipe: 'shell',
@@ -192,6 +201,25 @@ t.test('a cancelled request does not wait for a resident compiler', async (t) =>
   gone.abort(new Error('gone'));
   await t.rejects(waiting, { name: 'SandboxFault', kind: 'cancelled' });
 });
+
+t.test(
+  'a cancelled request does not wait for what its steps need',
+  { timeout: 60_000 },
+  async (t) => {
+    const made = Promise.withResolvers<void>();
+    const compile = scene({ steps: { plain: COMPILES }, ready: made.promise });
+    const gone = new AbortController();
+    const waiting = compile('alice', gone.signal);
+    gone.abort(new Error('gone'));
+    const rejection = { name: 'SandboxFault', kind: 'cancelled' };
+    await t.rejects(Promise.race([waiting, sleep(10_000)]), rejection);
+    const late = scene({ steps: { plain: COMPILES }, ready: made.promise })('alice', gone.signal);
+    await t.rejects(Promise.race([late, sleep(10_000)]), rejection, 'nor one that comes cancelled');
+    // That nobody waits for any more: it must not end this process.
+    made.reject(new Error('the front could not be made'));
+    await new Promise(setImmediate);
+  },
+);
 
 t.test('an entry point that is not a name is never used, and rejects the source', async (t) => {
   const named = (entry: string) =>

@@ -14,6 +14,11 @@ export const executorMutants: readonly Mutant[] = [
       '',
     ],
     ['a compile has the room of contents', 'await makeRoom(rooms) :', 'await cache.makeRoom() :'],
+    [
+      'who is cancelled does not wait for the steps',
+      'await orAborted(Promise.resolve(open.steps(order)), signal)',
+      'await open.steps(order)',
+    ],
     ['an interrupted compile has no result to share', '.catch(() => null)', '.then((one) => one)'],
     ['a shared compile counts once', '...SPENT_ELSEWHERE, cached: true }', 'cached: true }'],
     [
