@@ -212,13 +212,15 @@ export class Compiler {
     answer: ResidentAnswer,
     spent: Spent,
   ): Promise<CompileResult> {
-    const { cache, rooms } = this.#parts;
+    const { cache, rooms, policy } = this.#parts;
+    const most = policy.compile.stderr_bytes;
     const exit_code = answer.compiled ? 0 : 1;
     const result: CompileResult = {
       end: { exit_code, signal: null, killed_for: null },
       facts: { ...spent, exit_code, cached: false },
-      said: answer.said,
-      said_truncated: answer.said_truncated,
+      // As the launcher cuts what the plain compiler prints.
+      said: answer.said.subarray(0, most),
+      said_truncated: answer.said.length > most,
       limit_line: null,
       program: null,
       by: 'resident',

@@ -53,7 +53,7 @@ const policy = {
 const COMPILES = 'printf program > program';
 const says = (text: string) => `printf '${text}' >&2; exit 1`;
 const ANSWER: ResidentAnswer = {
-  ...{ compiled: true, said: new Uint8Array(), said_truncated: false, entry: 'Main' },
+  ...{ compiled: true, said: new Uint8Array(), entry: 'Main' },
   files: new Map([['program', Buffer.from('archive')]]),
 };
 const reply = (answer: ResidentAnswer | null): ResidentReply => ({ answer, cpu_us: 5, wall_us: 6 });
@@ -182,6 +182,24 @@ t.test('the answer of a resident compiler is final', async (t) => {
   const rejection = { ...ANSWER, compiled: false, said: Buffer.from('the error') };
   const no = await scene({ steps, resident: async () => reply(rejection) })();
   t.match(no, { by: 'resident', program: null, said: 'the error', end: { exit_code: 1 } });
+});
+
+t.test('the words of a resident compiler are cut as those of the plain one', async (t) => {
+  const most = policy.compile.stderr_bytes;
+  const words = async (length: number, compiled: boolean) => {
+    const answer = { ...ANSWER, compiled, said: Buffer.alloc(length, 'x') };
+    const fast = await scene({ steps: {}, resident: async () => reply(answer) })();
+    const end = compiled ? COMPILES : 'exit 1';
+    const slow = await scene({ steps: { plain: `printf %0${length}d 0 >&2; ${end}` } })();
+    const facts = ({ said, said_truncated }: typeof fast) => [said.length, said_truncated];
+    t.strictSame(facts(fast), facts(slow), `${length} bytes, ${compiled}`);
+    return facts(fast);
+  };
+  for (const compiled of [true, false]) {
+    t.strictSame(await words(most - 1, compiled), [most - 1, false]);
+    t.strictSame(await words(most, compiled), [most, false]);
+    t.strictSame(await words(most + 1, compiled), [most, true]);
+  }
 });
 
 t.test('without an answer the steps decide, and what was spent before counts', async (t) => {

@@ -19,6 +19,11 @@ export const executorMutants: readonly Mutant[] = [
       'await orAborted(Promise.resolve(open.steps(order)), signal)',
       'await open.steps(order)',
     ],
+    [
+      'a resident compiler says no more than the plain one',
+      'answer.said.subarray(0, most)',
+      'answer.said',
+    ],
     ['an interrupted compile has no result to share', '.catch(() => null)', '.then((one) => one)'],
     ['a shared compile counts once', '...SPENT_ELSEWHERE, cached: true }', 'cached: true }'],
     [

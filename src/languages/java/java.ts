@@ -22,6 +22,7 @@ import { isInSystem, programMounts, sharedObjectsIn, withoutNested } from '../co
 import { ask } from '../common/probing.ts';
 import {
   ANSWER_MS,
+  DIAGNOSTICS_MOST_BYTES,
   PROGRAM_ARCHIVE,
   PROGRAM_FOLDER,
   PROGRAM_MOST_FILES,
@@ -217,8 +218,9 @@ function stackBytes(limits: RunLimits): number {
 
 const THREAD_STACK_KIB = 1024;
 
-/** A resident compiler cannot keep to a lower limit of memory. */
-const fits = ({ memory_bytes }: RunLimits) => memory_bytes >= RESIDENT_LIMITS.memory_bytes;
+/** A resident compiler cannot keep to a lower limit of memory, and does not keep more of its diagnostics. */
+const fits = ({ memory_bytes, stderr_bytes }: RunLimits) =>
+  memory_bytes >= RESIDENT_LIMITS.memory_bytes && stderr_bytes <= DIAGNOSTICS_MOST_BYTES;
 
 function openCompiler(home: string, workshop: Workshop): OpenCompiler {
   const front = () => makeFront(home, workshop);
