@@ -303,6 +303,11 @@ export const executorMutants: readonly Mutant[] = [
     'return end != Result.OK && end != Result.ERROR;',
     'return !compiled && words.getBuffer().indexOf("An exception has occurred in the compiler (") >= 0;',
   ]),
+  ...inFile('src/languages/common/probing.ts', 'test/languages/toolchains.test.ts', [
+    'another file of a compiler is another compiler',
+    '? path :',
+    '? path : true ? path :',
+  ]),
   ...inFile('src/languages/common/gnu.ts', 'test/languages/cpp.test.ts', [
     'words of a source are no limit',
     String.raw`/^[^\s:|]+: (.*)$/gm`,

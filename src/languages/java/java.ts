@@ -19,7 +19,7 @@ import type {
   Workshop,
 } from '../common/language.ts';
 import { isInSystem, programMounts, sharedObjectsIn, withoutNested } from '../common/mounts.ts';
-import { ask } from '../common/probing.ts';
+import { ask, statesOf } from '../common/probing.ts';
 import {
   ANSWER_MS,
   DIAGNOSTICS_MOST_BYTES,
@@ -154,7 +154,7 @@ async function probe(javac: string): Promise<Probed> {
         artefact: PROGRAM_FOLDER,
         most_files: PROGRAM_MOST_FILES,
         // Another front may name another entry point.
-        recipe: `${version}, by ${digestOf(await frontFiles())}`,
+        recipe: `${version}, ${await statesOf([javac, join(home, CLASSES)])}, by ${digestOf(await frontFiles())}`,
         names_entry: true,
         limitMet: (exit_code) => LIMIT_OF_EXIT.get(exit_code) ?? null,
         standing_boxes: (isOn, limits) => (isOn(RESIDENT) && fits(limits) ? MOST_RESIDENTS : 0),
