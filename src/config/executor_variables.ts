@@ -46,7 +46,14 @@ export const executor = {
   content_cache_bytes: row('RUNLEDGER_CONTENT_CACHE_BYTES', bytes(0, 1024 * GiB), {
     default: '1GiB',
     unit: 'bytes',
-    reason: 'files of test sets kept on disk, besides those that a run needs at the moment',
+    reason:
+      'files of test sets kept on disk, by the blocks and inodes that they take, besides those that a run needs at the moment',
+  }),
+  content_cache_entries: row('RUNLEDGER_CONTENT_CACHE_ENTRIES', whole(1, 10_000_000), {
+    default: '50000',
+    unit: 'files',
+    reason:
+      'the most files of test sets kept on disk, besides those that a run needs; each takes an inode, however small it is',
   }),
   tests_wall_ms: row('RUNLEDGER_TESTS_WALL', duration(SECOND, HOUR), {
     default: '300s',

@@ -29,7 +29,7 @@ import type { Installed } from '../languages/common/toolchains.ts';
 import type { CacheLease, CompileCache } from './compile_cache.ts';
 import { type Diagnostics, diagnosticsOf, PROGRAM_BYTES } from './compile_limits.ts';
 import type { Compilers } from './compilers.ts';
-import { isDiskFull } from './disk_full.ts';
+import { isDiskFull, makeRoom, type Room } from './disk_full.ts';
 import { compileProfileOf } from './profiles.ts';
 import { type RunReport, type Sandbox, SandboxFault, wasMissing } from './sandbox.ts';
 import { orAborted } from './sandbox_fault.ts';
@@ -49,6 +49,8 @@ export type CompileOrder = Sources & { account_id: string; language: LanguageNam
 export type CompilerParts = {
   sandbox: Pick<Sandbox, 'run'>;
   cache: CompileCache;
+  /** all caches on the disk of this one, itself included */
+  rooms: readonly Room[];
   policy: LimitPolicy;
   compilers: Pick<Compilers, 'open' | 'renew'>;
 };
@@ -100,7 +102,9 @@ export class Compiler {
       spent = { cpu_time_us: reply.cpu_us, wall_time_us: reply.wall_us, memory_peak_bytes: null };
       if (reply.answer !== null) return this.#fromResident(order, key, reply.answer, spent);
     }
-    return this.#inBoxes(installed, order, key, await open.steps(order), spent, signal);
+    // They may wait for the compiler's own preparation.
+    const steps = await orAborted(Promise.resolve(open.steps(order)), signal);
+    return this.#inBoxes(installed, order, key, steps, spent, signal);
   }
 
   /** Drops a cached program that could not be loaded. */
@@ -157,7 +161,7 @@ export class Compiler {
     signal: AbortSignal,
     is_again = false,
   ): Promise<CompileResult> {
-    const { sandbox, cache, policy } = this.#parts;
+    const { sandbox, cache, rooms, policy } = this.#parts;
     const compiler = compilerOf(installed);
     const artefact = cache.newArtefact();
     const running = sandbox.run(
@@ -186,8 +190,8 @@ export class Compiler {
     const result = resultOf(report, by, diagnosticsOf(report, compiler, policy.compile));
     if (compileRejects(report)) return result;
     if (report.save_failed !== undefined) {
-      // Room is made at the cost of every account's programs. For another failure it would help nobody.
-      const helps = report.store_full ? await cache.makeRoom() : !is_again;
+      // Room is made at the cost of every account's files. For another failure it would help nobody.
+      const helps = report.store_full ? await makeRoom(rooms) : !is_again;
       if (!helps) throw new SandboxFault('no_room', report.save_failed);
       return this.#inBox(installed, order, key, { by, ...step }, signal, !report.store_full);
     }
@@ -208,13 +212,15 @@ export class Compiler {
     answer: ResidentAnswer,
     spent: Spent,
   ): Promise<CompileResult> {
-    const { cache } = this.#parts;
+    const { cache, rooms, policy } = this.#parts;
+    const most = policy.compile.stderr_bytes;
     const exit_code = answer.compiled ? 0 : 1;
     const result: CompileResult = {
       end: { exit_code, signal: null, killed_for: null },
       facts: { ...spent, exit_code, cached: false },
-      said: answer.said,
-      said_truncated: answer.said_truncated,
+      // As the launcher cuts what the plain compiler prints.
+      said: answer.said.subarray(0, most),
+      said_truncated: answer.said.length > most,
       limit_line: null,
       program: null,
       by: 'resident',
@@ -224,7 +230,7 @@ export class Compiler {
     const artefact = cache.newArtefact();
     const put = () => putArtefact(cache.artefacts_folder, artefact, answer.files);
     await put().catch(async (error) => {
-      if (!isDiskFull(error) || !(await cache.makeRoom())) throw error;
+      if (!isDiskFull(error) || !(await makeRoom(rooms))) throw error;
       await put();
     });
     const bytes = answer.files.values().reduce((sum, file) => sum + file.length, 0);

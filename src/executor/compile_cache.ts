@@ -12,8 +12,8 @@
  *   source. So an account finds only programs that it compiled itself, and neither the time of an answer nor a name on
  *   disk shows what another account submitted.
  * - An artefact in use is never removed: each use has a `CacheLease`, and the leases are counted.
- * - The bounds count what the disk loses: the blocks of an entry's folder, files and index entry, and the number of
- *   entries, each of which takes three to eleven inodes. The size of a small program is a twentieth of its blocks. An entry
+ * - The bounds count what the disk loses: the blocks and inodes of an entry's folder, files and index entry, and the number
+ *   of entries, each of which takes three to eleven inodes. The size of a small program is a twentieth of its blocks. An entry
  *   counts by an estimate until a background task has measured it. After a restart it counts as it was measured.
  *   Artefacts that are prepared for all accounts (preparation.ts) do not count: the machine's compilers decide how many
  *   there are, and no account does. One that no process has used for a day is removed at the next start.
@@ -25,7 +25,6 @@
  * - A failure of the cache is a miss, never a verdict. A removal that fails keeps no worker from starting.
  */
 import { createHmac, randomBytes } from 'node:crypto';
-import type { Stats } from 'node:fs';
 import {
   mkdir,
   open,
@@ -39,6 +38,8 @@ import {
 } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Sources } from '../languages/common/language.ts';
+import { diskBytesOf, INODE_BYTES, readAll } from './cache_files.ts';
+import type { Room } from './disk_full.ts';
 
 export type CacheSource = {
   account_id: string;
@@ -82,8 +83,6 @@ export type CompileCacheOptions = {
 export const PREPARED_PREFIX = 'prepared-';
 /** The start of the key of a file of a test set (content_cache.ts), which has a cache of its own. */
 export const CONTENT_PREFIX = 'content-';
-/** Index entries. */
-const READ_AT_ONCE = 256;
 /** A younger artefact may belong to a compile that has not yet written its entry; an older one was left by a crash. */
 const ORPHAN_AGE_MS = 60 * 60 * 1000;
 /** Processes mark the prepared artefacts that they use, every ten minutes; the machine may have been suspended. */
@@ -96,8 +95,6 @@ const EVICT_TO = 0.9;
 const BLOCK_BYTES = 4096;
 /** How exactly the order of use survives a restart. More often, a run of a program that takes a millisecond would feel it. */
 export const MARK_EVERY_MS = 10 * 60 * 1000;
-/** The unit of `blocks` in a stat, on every file system. */
-const STAT_BLOCK_BYTES = 512;
 const KEY = /^[0-9a-f]{64}$/;
 
 export async function openCompileCache(options: CompileCacheOptions): Promise<CompileCache> {
@@ -123,7 +120,7 @@ type CacheOptions = {
   log: (message: string, error: Error) => void;
 };
 
-export class CompileCache {
+export class CompileCache implements Room {
   readonly #at: CacheOptions;
   // Insertion order is order of use: the first is the least recently used.
   readonly #entries = new Map<string, Entry>();
@@ -229,13 +226,7 @@ export class CompileCache {
     const left: Error[] = [];
     const leave = (error: Error) => void left.push(error);
     const boot = await bootId();
-    const keys = await readdir(index);
-    const read: { key: string; entry: Entry | null }[] = [];
-    // A process may have a thousand files open, and the index tens of thousands.
-    for (let at = 0; at < keys.length; at += READ_AT_ONCE) {
-      const some = keys.slice(at, at + READ_AT_ONCE);
-      read.push(...(await Promise.all(some.map((key) => this.#readEntry(key, boot)))));
-    }
+    const read = await readAll(await readdir(index), (key) => this.#readEntry(key, boot));
     const named = new Set<string>();
     for (const { key, entry } of read.sort((a, b) => usedAt(a.entry) - usedAt(b.entry))) {
       if (entry === null || now() - entry.used_at_ms > UNUSED_AGE_MS) {
@@ -410,12 +401,8 @@ export class CompileCache {
 
 /** Its files, its folder and its index entry. */
 function likelyDiskBytes({ bytes }: Compiled, files: number): number {
-  return (Math.ceil(bytes / BLOCK_BYTES) + files + 1) * BLOCK_BYTES;
-}
-
-/** A file system that has not yet written a file may report no blocks for it. */
-function diskBytesOf({ blocks, size }: Stats): number {
-  return Math.max(blocks * STAT_BLOCK_BYTES, size);
+  const blocks = Math.ceil(bytes / BLOCK_BYTES) + files + 1;
+  return blocks * BLOCK_BYTES + (files + 2) * INODE_BYTES;
 }
 
 const usedAt = (entry: Entry | null) => entry?.used_at_ms ?? 0;

@@ -14,11 +14,15 @@
  *   in between has the worker's own rights.
  * - A file is complete when it gets its name: it is written under another one, and renamed. A worker that is killed in
  *   between leaves the other name, which a later start removes.
- * - A file that is held is never evicted. So the bytes on disk exceed the bound by at most what is held.
+ * - The bounds count what the disk loses: blocks and inodes, and the number of files. A set may have ten thousand files of a
+ *   few bytes, and each takes a block and an inode.
+ * - A file that is held is never evicted. So what is on disk exceeds the bounds by at most what is held.
  * - Files that are not held are evicted, the least recently used first. The order survives a restart to within
  *   MARK_EVERY_MS, by the files' times. One that no run has used for a week is removed at the next start, so that none is
  *   kept for ever.
  * - One file is fetched once, however many runs wait for it. A failure is that of all that wait; the next run tries again.
+ * - A full disk is no failure as long as the caches on it have something that nothing uses: it is removed, and the file is
+ *   fetched again.
  *
  * Several processes may use one folder: each evicts and counts what it knows of.
  */
@@ -44,7 +48,9 @@ import {
 } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FileRef } from '../judging/test_set.ts';
+import { diskBytesOf, readAll } from './cache_files.ts';
 import { CONTENT_PREFIX, MARK_EVERY_MS } from './compile_cache.ts';
+import { isDiskFull, makeRoom, type Room } from './disk_full.ts';
 
 /** The bytes of a file, in pieces. It throws if they cannot be had. */
 export type FetchContent = (file: FileRef) => AsyncIterable<Uint8Array>;
@@ -63,13 +69,17 @@ export type ContentCacheOptions = {
   /** the store of artefacts */
   folder: string;
   max_bytes: number;
+  max_entries: number;
+  /** the other caches of the same disk */
+  others: readonly Room[];
   fetch: FetchContent;
   now?: () => number;
 };
 
 type Entry = {
   key: string;
-  size: number;
+  /** 0: it is not on disk */
+  disk_bytes: number;
   on_disk: boolean;
   holds: number;
   /** Under way: it is hashed or fetched. Settles with its bytes if they were read at once. */
@@ -77,7 +87,7 @@ type Entry = {
 };
 
 /** A file whose hash is right. */
-type Checked = { bytes: Buffer | null; mtime_ms: number };
+type Checked = { bytes: Buffer | null; state: Stats };
 
 const KEY = new RegExp(`^${CONTENT_PREFIX}[0-9a-f]{64}$`);
 /** A younger unfinished file may belong to another process. */
@@ -95,21 +105,21 @@ export async function openContentCache(options: ContentCacheOptions): Promise<Co
   return cache;
 }
 
-export class ContentCache {
+export class ContentCache implements Room {
   readonly #at: Required<ContentCacheOptions>;
   // Insertion order is order of use: the first is the least recently used.
   readonly #entries = new Map<string, Entry>();
   readonly #evicting = new Set<Promise<unknown>>();
   #total_bytes = 0;
+  #total_files = 0;
 
   constructor(options: ContentCacheOptions) {
     this.#at = { now: Date.now, ...options };
   }
 
-  /** What counts against the bound. */
-  get size(): { files: number; bytes: number } {
-    const files = [...this.#entries.values()].filter(({ on_disk }) => on_disk).length;
-    return { files, bytes: this.#total_bytes };
+  /** What counts against the bounds. */
+  get size(): { files: number; disk_bytes: number } {
+    return { files: this.#total_files, disk_bytes: this.#total_bytes };
   }
 
   /** Settles when the file is there and right. Throws if it cannot be fetched. */
@@ -139,6 +149,14 @@ export class ContentCache {
     };
   }
 
+  /** Removes the files that no run holds, for a disk that is full. False: there was none. */
+  async makeRoom(): Promise<boolean> {
+    const unused = [...this.#entries.values()].filter(isUnused);
+    for (const entry of unused) this.#drop(entry);
+    await this.settled();
+    return unused.length > 0;
+  }
+
   /** Settles when evicted files are gone. */
   async settled(): Promise<void> {
     await Promise.all(this.#evicting);
@@ -147,31 +165,29 @@ export class ContentCache {
   async load(): Promise<void> {
     const { folder, now } = this.#at;
     const names = (await readdir(folder)).filter((name) => name.startsWith(CONTENT_PREFIX));
-    const stats = await Promise.all(
-      names.map(async (name) => ({ name, state: await statOf(this.#pathOf(name)) })),
-    );
+    const stats = await readAll(names, async (name) => ({
+      name,
+      state: await statOf(this.#pathOf(name)),
+    }));
     const found = stats.flatMap(({ name, state }) => (state === null ? [] : [{ name, state }]));
     for (const { name, state } of found.sort((a, b) => a.state.mtimeMs - b.state.mtimeMs)) {
       const age_ms = now() - state.mtimeMs;
       if (age_ms > (KEY.test(name) ? UNUSED_AGE_MS : UNFINISHED_AGE_MS)) await this.#remove(name);
-      else if (KEY.test(name)) this.#add(name, state);
+      else if (KEY.test(name)) this.#place(this.#entryAt(name), state);
     }
     this.#evict();
     await this.settled();
   }
 
-  #add(key: string, { size }: Stats): void {
-    const state = { on_disk: true, holds: 0, working: null };
-    this.#entries.set(key, { key, size, ...state });
-    this.#total_bytes += size;
+  #entryOf({ sha256 }: FileRef): Entry {
+    if (!SHA256.test(sha256)) throw new Error(`${JSON.stringify(sha256)} is no SHA-256`);
+    return this.#entryAt(`${CONTENT_PREFIX}${sha256}`);
   }
 
-  #entryOf({ sha256, size }: FileRef): Entry {
-    if (!SHA256.test(sha256)) throw new Error(`${JSON.stringify(sha256)} is no SHA-256`);
-    const key = `${CONTENT_PREFIX}${sha256}`;
-    const known = this.#entries.get(key);
-    const absent = { on_disk: false, holds: 0, working: null };
-    const entry = known ?? { key, size, ...absent };
+  /** From now on the one that was used last. */
+  #entryAt(key: string): Entry {
+    const absent = { key, disk_bytes: 0, on_disk: false, holds: 0, working: null };
+    const entry = this.#entries.get(key) ?? absent;
     this.#entries.delete(key);
     this.#entries.set(key, entry);
     return entry;
@@ -187,18 +203,28 @@ export class ContentCache {
       await this.#fetch(file, entry);
       return null;
     }
-    this.#place(entry);
+    this.#place(entry, found.state);
     await this.#mark(entry, found);
     return found.bytes;
   }
 
   async #fetch(file: FileRef, entry: Entry): Promise<void> {
-    entry.size = file.size;
+    await this.#fetchOnce(file, entry).catch(async (error) => {
+      if (!isDiskFull(error)) throw error;
+      // It is tried again also where nothing was left to remove: another fetch may have removed it.
+      await makeRoom([this, ...this.#at.others]);
+      await this.#fetchOnce(file, entry);
+    });
+  }
+
+  async #fetchOnce(file: FileRef, entry: Entry): Promise<void> {
     const half = `${entry.key}.${randomBytes(8).toString('hex')}`;
+    let state: Stats;
     try {
       const handle = await open(this.#pathOf(half), 'wx', 0o444);
       try {
         await this.#write(file, handle);
+        state = await handle.stat();
       } finally {
         await handle.close();
       }
@@ -207,7 +233,7 @@ export class ContentCache {
       await this.#remove(half);
       throw error;
     }
-    this.#place(entry);
+    this.#place(entry, state);
     this.#evict();
   }
 
@@ -225,21 +251,26 @@ export class ContentCache {
   }
 
   /** Its time is its last use, roughly: the next process begins with it. */
-  async #mark(entry: Entry, { mtime_ms }: Checked): Promise<void> {
+  async #mark(entry: Entry, { state }: Checked): Promise<void> {
     const { now } = this.#at;
-    if (now() - mtime_ms < MARK_EVERY_MS) return;
+    if (now() - state.mtimeMs < MARK_EVERY_MS) return;
     await utimes(this.#pathOf(entry.key), now() / 1000, now() / 1000);
   }
 
-  #place(entry: Entry): void {
-    if (entry.on_disk) return;
+  #place(entry: Entry, state: Stats): void {
+    this.#forget(entry);
     entry.on_disk = true;
-    this.#total_bytes += entry.size;
+    entry.disk_bytes = diskBytesOf(state);
+    this.#total_bytes += entry.disk_bytes;
+    this.#total_files++;
   }
 
   #forget(entry: Entry): void {
-    if (entry.on_disk) this.#total_bytes -= entry.size;
+    if (!entry.on_disk) return;
     entry.on_disk = false;
+    this.#total_bytes -= entry.disk_bytes;
+    this.#total_files--;
+    entry.disk_bytes = 0;
   }
 
   #release(entry: Entry): void {
@@ -251,13 +282,21 @@ export class ContentCache {
 
   #evict(): void {
     for (const entry of this.#entries.values()) {
-      if (this.#total_bytes <= this.#at.max_bytes) return;
-      if (entry.holds > 0 || !entry.on_disk) continue;
-      this.#forget(entry);
-      this.#entries.delete(entry.key);
-      const removed = this.#remove(entry.key).finally(() => this.#evicting.delete(removed));
-      this.#evicting.add(removed);
+      if (!this.#isOver()) return;
+      if (isUnused(entry)) this.#drop(entry);
     }
+  }
+
+  #drop(entry: Entry): void {
+    this.#forget(entry);
+    this.#entries.delete(entry.key);
+    const removed = this.#remove(entry.key).finally(() => this.#evicting.delete(removed));
+    this.#evicting.add(removed);
+  }
+
+  #isOver(): boolean {
+    const { max_bytes, max_entries } = this.#at;
+    return this.#total_bytes > max_bytes || this.#total_files > max_entries;
   }
 
   async #remove(name: string): Promise<void> {
@@ -268,6 +307,8 @@ export class ContentCache {
     return join(this.#at.folder, name);
   }
 }
+
+const isUnused = ({ holds, on_disk }: Entry) => holds === 0 && on_disk;
 
 /** Null: another process has removed it. */
 async function statOf(path: string): Promise<Stats | null> {
@@ -289,7 +330,7 @@ async function check(path: string, file: FileRef): Promise<Checked | null> {
     if (!state.isFile() || state.size !== size) return null;
     const bytes = size <= AT_ONCE_BYTES ? readAtOnce(fd, size) : null;
     const digest = bytes === null ? await digestOf(fd) : hash('sha256', bytes);
-    return digest === sha256 ? { bytes, mtime_ms: state.mtimeMs } : null;
+    return digest === sha256 ? { bytes, state } : null;
   } catch {
     return null;
   } finally {

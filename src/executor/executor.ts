@@ -62,7 +62,8 @@ export async function createExecutor(options: ExecutorOptions): Promise<Executor
     ...{ sandbox, toolchains, artefacts_folder, boot, isOn, log },
     compile_limits: policy.compile,
   });
-  const compiler = new Compiler({ sandbox, cache, policy, compilers });
+  const rooms = contents === null ? [cache] : [cache, contents];
+  const compiler = new Compiler({ sandbox, cache, rooms, policy, compilers });
   const parts: JudgedParts = {
     ...{ sandbox, toolchains, compiler, isOn, policy, contents, tests_wall_ms },
   };

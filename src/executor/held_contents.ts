@@ -11,6 +11,7 @@ export class HeldContents {
   readonly #signal: AbortSignal;
   /** By their hashes: one that is needed several times is checked once. */
   readonly #held = new Map<string, HeldContent>();
+  #is_released = false;
 
   /** The signal ends the wait for a content that is being fetched. Others may wait for the same, so the fetch goes on. */
   constructor(cache: ContentCache | null, signal: AbortSignal) {
@@ -31,7 +32,9 @@ export class HeldContents {
     return (await this.#hold(content)).path;
   }
 
+  /** For good: of contents that are fetched together one may fail, and the others come after this. They are let go, too. */
   release(): void {
+    this.#is_released = true;
     for (const held of this.#held.values()) held.release();
     this.#held.clear();
   }
@@ -40,6 +43,10 @@ export class HeldContents {
     if (this.#cache === null) throw new Error('this executor has no cache of contents');
     const known = () => this.#held.get(file.sha256);
     const held = known() ?? (await this.#heldInTime(this.#cache.hold(file)));
+    if (this.#is_released) {
+      held.release();
+      throw new Error(`the content ${file.sha256} came after the release`);
+    }
     // Another call may have held it at the same time.
     const first = known() ?? held;
     if (first !== held) held.release();

@@ -61,8 +61,9 @@ export function faultOf(text: string): SandboxFault {
 export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(cancelled(signal));
+    // Also of one that is cancelled already: if the work fails, nobody else may handle it, which would end this process.
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
     if (signal.aborted) return onAbort();
     signal.addEventListener('abort', onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
 }

@@ -53,6 +53,8 @@ export async function openExecutor(
   const contents = await openContentCache({
     folder: cache.artefacts_folder,
     max_bytes: config.content_cache_bytes,
+    max_entries: config.content_cache_entries,
+    others: [cache],
     fetch,
   });
   const switches = languageSwitches(config);

@@ -70,6 +70,8 @@ export async function anExecutor(t: Test, options: Options = {}) {
     (await openContentCache({
       folder: cache.artefacts_folder,
       max_bytes: 2 ** 30,
+      max_entries: 10_000,
+      others: [cache],
       fetch: options.fetch,
     }));
   const faults: string[] = [];

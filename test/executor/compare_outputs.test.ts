@@ -22,7 +22,13 @@ const store = contentStore(1 << 18);
 t.before(async () => {
   const folder = await mkdtemp(join(tmpdir(), 'runledger-compare-'));
   t.teardown(() => rm(folder, { recursive: true, force: true }));
-  cache = await openContentCache({ folder, max_bytes: 2 ** 30, fetch: store.fetch });
+  cache = await openContentCache({
+    folder,
+    max_bytes: 2 ** 30,
+    max_entries: 1_000,
+    others: [],
+    fetch: store.fetch,
+  });
 });
 
 const compared = (compare: Compare, output: Uint8Array, answer: Uint8Array, signal = NEVER) => {

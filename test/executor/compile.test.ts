@@ -3,14 +3,18 @@
  * The protocol of compile.ts, in real boxes with the real cache. The compiler is a shell: a script can end
  * in every way that a compiler can.
  */
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import fs, { access, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
-import { Compiler } from '../../src/executor/compile.ts';
+import { Compiler, type CompilerParts } from '../../src/executor/compile.ts';
 import { type CompileCache, openCompileCache } from '../../src/executor/compile_cache.ts';
 import { cutDiagnostics } from '../../src/executor/compile_limits.ts';
+import { openContentCache } from '../../src/executor/content_cache.ts';
+import type { Sandbox } from '../../src/executor/sandbox.ts';
 import { BASE_ENVIRONMENT } from '../../src/languages/common/box.ts';
 import type {
   CompileStep,
@@ -22,6 +26,7 @@ import type {
 import { until } from '../support/eventually.ts';
 import { childrenOf } from '../support/processes.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
+import { contentStore } from './judgings.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'runledger-compile-'));
 t.teardown(() => rm(folder, { recursive: true, force: true }));
@@ -48,7 +53,7 @@ const policy = {
 const COMPILES = 'printf program > program';
 const says = (text: string) => `printf '${text}' >&2; exit 1`;
 const ANSWER: ResidentAnswer = {
-  ...{ compiled: true, said: new Uint8Array(), said_truncated: false, entry: 'Main' },
+  ...{ compiled: true, said: new Uint8Array(), entry: 'Main' },
   files: new Map([['program', Buffer.from('archive')]]),
 };
 const reply = (answer: ResidentAnswer | null): ResidentReply => ({ answer, cpu_us: 5, wall_us: 6 });
@@ -60,16 +65,27 @@ type Scene = {
   names_entry?: boolean;
   limitMet?: (exit_code: number | null, said: string) => LimitMet | null;
   cache?: CompileCache;
+  rooms?: CompilerParts['rooms'];
+  ready?: Promise<unknown>;
+  run?: Sandbox['run'];
 };
 
 let sources = 0;
 
 /** Compiles a source that no other test has. */
-function scene({ steps, resident, names_entry = false, limitMet, cache: used = cache }: Scene) {
+function scene({ steps, resident, names_entry = false, limitMet, ...more }: Scene) {
+  const { cache: used = cache, rooms = [used], run = sandbox.run.bind(sandbox), ready } = more;
   const ways: CompileStep[] = Object.entries(steps).map(([by, script]) => ({
     ...{ by, argv: ['/bin/sh', '-c', script], env: BASE_ENVIRONMENT, files: [], load: [] },
   }));
-  const open: OpenCompiler = { steps: () => ways, ...(resident && { resident }) };
+  const waysWhenReady = async () => {
+    await ready;
+    return ways;
+  };
+  const open: OpenCompiler = {
+    steps: ready === undefined ? () => ways : waysWhenReady,
+    ...(resident && { resident }),
+  };
   const named = {
     artefact: 'program',
     recipe: 'shell',
@@ -79,7 +95,7 @@ function scene({ steps, resident, names_entry = false, limitMet, cache: used = c
   const compiler = { ...named, open: () => open };
   const installed = { ...toolchains.get('c')!, compiler };
   const compilers = { open: new Map([['c', open]]), renew: async () => false };
-  const subject = new Compiler({ sandbox, cache: used, policy, compilers });
+  const subject = new Compiler({ sandbox: { run }, cache: used, rooms, policy, compilers });
   const code = Buffer.from(`${++sources}`);
   return async (account_id = 'alice', signal = new AbortController().signal) => {
     const order = { account_id, language: 'c', main: 'main.c', code, others: [] };
@@ -168,6 +184,24 @@ t.test('the answer of a resident compiler is final', async (t) => {
   t.match(no, { by: 'resident', program: null, said: 'the error', end: { exit_code: 1 } });
 });
 
+t.test('the words of a resident compiler are cut as those of the plain one', async (t) => {
+  const most = policy.compile.stderr_bytes;
+  const words = async (length: number, compiled: boolean) => {
+    const answer = { ...ANSWER, compiled, said: Buffer.alloc(length, 'x') };
+    const fast = await scene({ steps: {}, resident: async () => reply(answer) })();
+    const end = compiled ? COMPILES : 'exit 1';
+    const slow = await scene({ steps: { plain: `printf %0${length}d 0 >&2; ${end}` } })();
+    const facts = ({ said, said_truncated }: typeof fast) => [said.length, said_truncated];
+    t.strictSame(facts(fast), facts(slow), `${length} bytes, ${compiled}`);
+    return facts(fast);
+  };
+  for (const compiled of [true, false]) {
+    t.strictSame(await words(most - 1, compiled), [most - 1, false]);
+    t.strictSame(await words(most, compiled), [most, false]);
+    t.strictSame(await words(most + 1, compiled), [most, true]);
+  }
+});
+
 t.test('without an answer the steps decide, and what was spent before counts', async (t) => {
   const resident = async () => ({ answer: null, cpu_us: 7_000_000, wall_us: 9_000_000 });
   const result = await scene({ steps: { plain: COMPILES }, resident })();
@@ -185,6 +219,25 @@ t.test('a cancelled request does not wait for a resident compiler', async (t) =>
   gone.abort(new Error('gone'));
   await t.rejects(waiting, { name: 'SandboxFault', kind: 'cancelled' });
 });
+
+t.test(
+  'a cancelled request does not wait for what its steps need',
+  { timeout: 60_000 },
+  async (t) => {
+    const made = Promise.withResolvers<void>();
+    const compile = scene({ steps: { plain: COMPILES }, ready: made.promise });
+    const gone = new AbortController();
+    const waiting = compile('alice', gone.signal);
+    gone.abort(new Error('gone'));
+    const rejection = { name: 'SandboxFault', kind: 'cancelled' };
+    await t.rejects(Promise.race([waiting, sleep(10_000)]), rejection);
+    const late = scene({ steps: { plain: COMPILES }, ready: made.promise })('alice', gone.signal);
+    await t.rejects(Promise.race([late, sleep(10_000)]), rejection, 'nor one that comes cancelled');
+    // That nobody waits for any more: it must not end this process.
+    made.reject(new Error('the front could not be made'));
+    await new Promise(setImmediate);
+  },
+);
 
 t.test('an entry point that is not a name is never used, and rejects the source', async (t) => {
   const named = (entry: string) =>
@@ -234,6 +287,52 @@ t.test('a cache that keeps nothing shares all the same', async (t) => {
   t.strictSame([first?.by, second?.by, second?.bytes], ['plain', 'shared', 'program']);
   t.match(await compile(), { by: 'plain' });
   await nothing.settled();
+});
+
+t.test('on a full disk a program gets the room of contents that no run holds', async (t) => {
+  const store = contentStore();
+  const bounds = { max_bytes: 2 ** 30, max_entries: 1_000, others: [cache] };
+  const at = { folder: cache.artefacts_folder, ...bounds };
+  const contents = await openContentCache({ ...at, fetch: store.fetch });
+  await cache.makeRoom();
+  const rooms = [cache, contents];
+  const held = await contents.hold(store.put('held').file);
+  const unused = await contents.hold(store.put('unused').file);
+  unused.release();
+  const isFull = () =>
+    access(unused.path).then(
+      () => true,
+      () => false,
+    );
+  // As the launcher reports it.
+  const run: Sandbox['run'] = async (...asked) => {
+    if (!(await isFull())) return sandbox.run(...asked);
+    const { saved: _saved, ...report } = await sandbox.run(...asked);
+    return { ...report, store_full: true, save_failed: 'the store is full' };
+  };
+  t.match(await scene({ steps: { plain: COMPILES }, rooms, run })(), { bytes: 'program' });
+  await t.rejects(access(unused.path), { code: 'ENOENT' });
+  await access(held.path);
+  (await contents.hold(store.put('unused').file)).release();
+  // As the kernel does, to this process.
+  const { writeFile } = fs;
+  const restore = () => {
+    fs.writeFile = writeFile;
+    syncBuiltinESMExports();
+  };
+  t.teardown(restore);
+  fs.writeFile = (async (...asked: Parameters<typeof writeFile>) => {
+    if (await isFull()) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });
+    await writeFile(...asked);
+  }) as typeof writeFile;
+  syncBuiltinESMExports();
+  const resident = async () => reply(ANSWER);
+  t.match(await scene({ steps: {}, resident, rooms })(), { by: 'resident', bytes: 'archive' });
+  restore();
+  await access(held.path);
+  held.release();
+  t.equal(await contents.makeRoom(), true);
+  t.equal(await contents.makeRoom(), false);
 });
 
 /** A compiler that does not answer its first caller. */

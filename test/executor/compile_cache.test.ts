@@ -12,6 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { INODE_BYTES } from '../../src/executor/cache_files.ts';
 import {
   bootId,
   CONTENT_PREFIX,
@@ -65,7 +66,7 @@ async function diskBytesOf(folder: string): Promise<number> {
   for (const part of ['artefacts', 'index']) {
     for (const path of await readdir(join(folder, part), { recursive: true })) {
       const { blocks, size } = await stat(join(folder, part, path));
-      sum += Math.max(blocks * 512, size);
+      sum += Math.max(blocks * 512, size) + INODE_BYTES;
     }
   }
   return sum;

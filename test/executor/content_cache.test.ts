@@ -21,12 +21,20 @@ import { ContentCache, openContentCache } from '../../src/executor/content_cache
 import { HeldContents } from '../../src/executor/held_contents.ts';
 import { contentStore, damage } from './judgings.ts';
 
-async function aCache(t: Test, max_bytes = 1_000) {
+async function aCache(t: Test, max_bytes = 2 ** 20, max_entries = 1_000) {
   const folder = await mkdtemp(join(tmpdir(), 'runledger-contents-'));
   t.teardown(() => rm(folder, { recursive: true, force: true }));
   const store = contentStore();
-  const reopen = () => openContentCache({ folder, max_bytes, fetch: store.fetch });
+  const bounds = { max_bytes, max_entries, others: [] };
+  const reopen = () => openContentCache({ folder, ...bounds, fetch: store.fetch });
   return { folder, store, cache: await reopen(), reopen };
+}
+
+/** What a file of a few bytes takes here. */
+async function smallFileBytes(t: Test): Promise<number> {
+  const { store, cache } = await aCache(t);
+  (await cache.hold(store.put('aaaa').file)).release();
+  return cache.size.disk_bytes;
 }
 
 const sha256Of = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
@@ -43,7 +51,7 @@ t.test('a file is fetched once, and held files have the bytes of their hash', as
   (await cache.hold(file)).release();
   (await (await reopen()).hold(file)).release();
   t.equal(store.fetched.length, 1, 'and a restart fetches nothing');
-  t.strictSame(cache.size, { files: 1, bytes: 19 });
+  t.equal(cache.size.files, 1);
 });
 
 t.test('a file that another worker removes while this one starts is not there', async (t) => {
@@ -65,7 +73,7 @@ t.test('a file that another worker removes while this one starts is not there', 
   syncBuiltinESMExports();
   const opened = await reopen();
   restore();
-  t.strictSame(opened.size, { files: 1, bytes: 5 });
+  t.equal(opened.size.files, 1);
   t.equal(await readFile((await opened.hold(store.put('goes').file)).path, 'utf8'), 'goes');
 });
 
@@ -155,10 +163,10 @@ t.test('one test holds a content once, and lets it go', async (t) => {
   const [one, other] = await Promise.all([contents.forBox(content), contents.forBox(content)]);
   t.strictSame(one, other);
   t.equal(String(await contents.bytesOf(content)), 'both input and answer');
-  t.strictSame(cache.size, { files: 1, bytes: 21 }, 'it stays while it is held');
+  t.equal(cache.size.files, 1, 'it stays while it is held');
   contents.release();
   await cache.settled();
-  t.strictSame(cache.size, { files: 0, bytes: 0 });
+  t.strictSame(cache.size, { files: 0, disk_bytes: 0 });
 });
 
 t.test('one that is cancelled does not wait for its content, and keeps none', async (t) => {
@@ -172,7 +180,36 @@ t.test('one that is cancelled does not wait for its content, and keeps none', as
   contents.release();
   await (await cache.hold(content.file)).release();
   await cache.settled();
-  t.strictSame(cache.size, { files: 0, bytes: 0 });
+  t.strictSame(cache.size, { files: 0, disk_bytes: 0 });
+});
+
+t.test('what comes after the release is let go', async (t) => {
+  const store = contentStore();
+  const arrives = Promise.withResolvers<void>();
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-contents-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const bounds = { max_bytes: 0, max_entries: 10, others: [] };
+  const slow = store.put('comes late');
+  const cache = await openContentCache({
+    ...{ folder, ...bounds },
+    async *fetch(file) {
+      if (file.sha256 === slow.file.sha256) await arrives.promise;
+      yield* store.fetch(file);
+    },
+  });
+  const contents = new HeldContents(cache, new AbortController().signal);
+  const missing = { file: { sha256: '0'.repeat(64), size: 1 } };
+  const late: Promise<unknown>[] = [contents.bytesOf(slow), contents.forBox(slow)];
+  // As of the files of a checker, of which one cannot be fetched.
+  await t.rejects(Promise.all([contents.bytesOf(missing), ...late]), /is not stored/);
+  contents.release();
+  arrives.resolve();
+  for (const one of late) await t.rejects(one, /came after the release/);
+  await cache.settled();
+  t.strictSame(cache.size, { files: 0, disk_bytes: 0 });
+  await t.rejects(contents.bytesOf(slow), /came after the release/, 'nor is it held again');
+  await cache.settled();
+  t.strictSame(await readdir(folder), []);
 });
 
 t.test('other bytes than those of the hash are an error, and nothing stays', async (t) => {
@@ -183,7 +220,7 @@ t.test('other bytes than those of the hash are an error, and nothing stays', asy
     await t.rejects(cache.hold(file), /came with other bytes/, text);
     t.strictSame(await readdir(folder), []);
   }
-  t.strictSame(cache.size, { files: 0, bytes: 0 });
+  t.strictSame(cache.size, { files: 0, disk_bytes: 0 });
   store.put('right');
   t.equal(
     await readFile((await cache.hold(file)).path, 'utf8'),
@@ -213,7 +250,8 @@ t.test('a hash that is none names no path', async (t) => {
 });
 
 t.test('the least recently used goes first, and what is held stays', async (t) => {
-  const { folder, store, cache } = await aCache(t, 10);
+  const each = await smallFileBytes(t);
+  const { folder, store, cache } = await aCache(t, 2.5 * each);
   const files = ['aaaa', 'bbbb', 'cccc', 'dddd'].map((text) => store.put(text).file);
   const [a, b, c, d] = files as [
     (typeof files)[0],
@@ -233,20 +271,152 @@ t.test('the least recently used goes first, and what is held stays', async (t) =
   t.strictSame(await left(), [true, false, true, false], 'b was used before a');
   const more = await Promise.all([cache.hold(b), cache.hold(d)]);
   t.strictSame(await left(), [false, true, true, true], 'the bound gives way to what is held');
-  t.strictSame(cache.size, { files: 3, bytes: 12 });
+  t.equal(cache.size.files, 3);
   for (const one of [held, ...more]) one.release();
   held.release();
-  t.ok(cache.size.bytes <= 10);
+  t.equal(cache.size.files, 2);
   t.strictSame(await left(), [false, true, false, true]);
-  const large = await cache.hold(store.put('e'.repeat(20)).file);
-  t.equal((await readFile(large.path)).length, 20, 'a file beyond the bound is there for its run');
+  const large = await cache.hold(store.put('e'.repeat(3 * each)).file);
+  t.equal(
+    (await readFile(large.path)).length,
+    3 * each,
+    'a file beyond the bound is there for its run',
+  );
   large.release();
   await cache.settled();
   t.strictSame(await readdir(folder), []);
 });
 
+t.test('the bound in bytes counts what the disk loses', async (t) => {
+  const max_bytes = 200_000;
+  for (const size of [1, 10, 5_000]) {
+    const { folder, store, cache, reopen } = await aCache(t, max_bytes);
+    for (let n = 0; n < 100; n++) (await cache.hold(store.put(`${n}`.padEnd(size)).file)).release();
+    await cache.settled();
+    const names = await readdir(folder);
+    const states = await Promise.all(names.map((name) => lstat(join(folder, name))));
+    const lost = states.reduce((sum, { blocks }) => sum + blocks * 512, 0);
+    t.ok(lost <= max_bytes, `${size} bytes each: ${lost} of ${max_bytes} on disk`);
+    t.ok(cache.size.disk_bytes > lost, 'an inode counts, too');
+    t.ok(cache.size.disk_bytes <= max_bytes);
+    t.strictSame((await reopen()).size, cache.size, 'and a restart counts the same');
+  }
+});
+
+t.test('the bound in files holds, also after a restart', async (t) => {
+  const { folder, store, cache } = await aCache(t, 2 ** 30, 20);
+  const files = Array.from({ length: 50 }, (_, n) => store.put(`${n}`).file);
+  const all = await Promise.all(files.map((file) => cache.hold(file)));
+  t.equal(cache.size.files, 50, 'it gives way to what is held');
+  for (const one of all) one.release();
+  await cache.settled();
+  t.equal((await readdir(folder)).length, 20);
+  const bounds = { max_bytes: 2 ** 30, max_entries: 5, others: [] };
+  const fewer = await openContentCache({ folder, ...bounds, fetch: store.fetch });
+  t.equal((await readdir(folder)).length, 5);
+  t.equal(fewer.size.files, 5);
+});
+
+t.test('a start asks for the state of some files at a time', async (t) => {
+  const { store, cache, reopen } = await aCache(t, 2 ** 30, 1_000);
+  for (let n = 0; n < 600; n++) (await cache.hold(store.put(`${n}`).file)).release();
+  const { lstat } = fs;
+  const restore = () => {
+    fs.lstat = lstat;
+    syncBuiltinESMExports();
+  };
+  t.teardown(restore);
+  let asked = 0;
+  let most = 0;
+  fs.lstat = (async (path: string) => {
+    most = Math.max(most, ++asked);
+    return lstat(path).finally(() => asked--);
+  }) as typeof lstat;
+  syncBuiltinESMExports();
+  const opened = await reopen();
+  restore();
+  t.equal(opened.size.files, 600);
+  t.ok(most > 1 && most <= 256, `${most} at a time`);
+});
+
+/** From now on the folder is on a disk that has room for so many bytes of files. */
+function onSmallDisk(t: Test, folder: string, room: { bytes: number }): void {
+  const { open } = fs;
+  fs.open = (async (path: string, ...more: []) => {
+    const handle = await open(path, ...more);
+    const { writeFile } = handle;
+    handle.writeFile = async (piece: Uint8Array) => {
+      const names = await readdir(folder);
+      const sizeOf = (name: string) =>
+        lstat(join(folder, name)).then(
+          ({ size }) => size,
+          // It was removed in between.
+          () => 0,
+        );
+      const sizes = await Promise.all(names.map(sizeOf));
+      const used = sizes.reduce((sum, size) => sum + size, 0);
+      if (used + piece.length > room.bytes)
+        throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+      await writeFile.call(handle, piece);
+    };
+    return handle;
+  }) as typeof open;
+  syncBuiltinESMExports();
+  t.teardown(() => {
+    fs.open = open;
+    syncBuiltinESMExports();
+  });
+}
+
+t.test('on a full disk a file gets the room of those that no run holds', async (t) => {
+  const { folder, store, cache } = await aCache(t);
+  onSmallDisk(t, folder, { bytes: 250 });
+  const [held, unused, needed] = ['held', 'unused', 'needed'].map(
+    (text) => store.put(text.padEnd(100)).file,
+  );
+  const kept = await cache.hold(held!);
+  (await cache.hold(unused!)).release();
+  const got = await cache.hold(needed!);
+  t.equal((await readFile(got.path, 'utf8')).trim(), 'needed');
+  t.strictSame(
+    new Set(await readdir(folder)),
+    new Set([kept.key, got.key]),
+    'what is held stays, and no half of a file is left',
+  );
+  t.equal(cache.size.files, 2);
+  await t.rejects(cache.hold(unused!), { code: 'ENOSPC' }, 'nothing is left to remove');
+  t.equal((await readdir(folder)).length, 2);
+  got.release();
+  t.equal((await readFile((await cache.hold(unused!)).path, 'utf8')).trim(), 'unused');
+});
+
+t.test('on a full disk a file gets the room of the compiled programs', async (t) => {
+  const { folder, store } = await aCache(t);
+  const room = { bytes: 50 };
+  onSmallDisk(t, folder, room);
+  const programs = {
+    async makeRoom() {
+      room.bytes = 150;
+      return true;
+    },
+  };
+  const bounds = { max_bytes: 2 ** 20, max_entries: 10, others: [programs] };
+  const cache = await openContentCache({ folder, ...bounds, fetch: store.fetch });
+  const got = await cache.hold(store.put('needed'.padEnd(100)).file);
+  t.equal((await readFile(got.path, 'utf8')).trim(), 'needed');
+});
+
+t.test('of several files that meet a full disk, each is tried again', async (t) => {
+  const { folder, store, cache } = await aCache(t);
+  onSmallDisk(t, folder, { bytes: 250 });
+  (await cache.hold(store.put('unused'.padEnd(200)).file)).release();
+  const needed = ['a', 'b'].map((text) => store.put(text.padEnd(100)).file);
+  const got = await Promise.all(needed.map((file) => cache.hold(file)));
+  t.strictSame(new Set(await readdir(folder)), new Set(got.map(({ key }) => key)));
+});
+
 t.test('a start keeps the order of use, and removes what is old or unfinished', async (t) => {
-  const { folder, store, cache } = await aCache(t, 8);
+  const { folder, store, cache, reopen } = await aCache(t, 2 ** 20, 2);
   const [a, b] = [store.put('aaaa').file, store.put('bbbb').file];
   for (const file of [a, b]) (await cache.hold(file)).release();
   const age = (file: string, ms: number) => {
@@ -258,13 +428,13 @@ t.test('a start keeps the order of use, and removes what is old or unfinished', 
   for (const half of halves) await writeFile(join(folder, half), 'half');
   await age(halves[1]!, 2 * 60 * 60 * 1000);
   await writeFile(join(folder, 'another'), 'not ours');
-  const second = await openContentCache({ folder, max_bytes: 8, fetch: store.fetch });
+  const second = await reopen();
   t.strictSame((await readdir(folder)).length, 4, 'all but the old half');
   (await second.hold(store.put('cccc').file)).release();
   await second.settled();
   t.notOk((await readdir(folder)).includes(`content-${a.sha256}`), 'a was used before b');
   await age(`content-${b.sha256}`, 8 * 24 * 60 * 60 * 1000);
-  await openContentCache({ folder, max_bytes: 8, fetch: store.fetch });
+  await reopen();
   t.notOk((await readdir(folder)).includes(`content-${b.sha256}`), 'unused for a week');
 });
 
@@ -272,7 +442,8 @@ t.test('a use is remembered over a restart', async (t) => {
   const { folder, store } = await aCache(t);
   const { file } = store.put('x');
   let now = Date.now();
-  const cache = new ContentCache({ folder, max_bytes: 10, fetch: store.fetch, now: () => now });
+  const bounds = { max_bytes: 2 ** 20, max_entries: 10, others: [] };
+  const cache = new ContentCache({ folder, ...bounds, fetch: store.fetch, now: () => now });
   const held = await cache.hold(file);
   const before = await lstat(held.path);
   now += 60 * 60 * 1000;

@@ -5,7 +5,9 @@ import { openContentCache } from '../../src/executor/content_cache.ts';
 const [folder, file] = process.argv.slice(2) as [string, string];
 const cache = await openContentCache({
   folder,
-  max_bytes: 1_000,
+  max_bytes: 2 ** 20,
+  max_entries: 1_000,
+  others: [],
   async *fetch() {
     yield Buffer.from('the whole');
     process.send?.('half');

@@ -2,7 +2,7 @@
 /** Resident compilers: which account has one, when it ends, and that its end is never a verdict. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { COMPILE_DEFAULTS } from '../../src/domain/limits.ts';
+import { COMPILE_DEFAULTS, DEFAULT_POLICY } from '../../src/domain/limits.ts';
 import { bootId } from '../../src/executor/compile_cache.ts';
 import { openCompilers } from '../../src/executor/compilers.ts';
 import { ResidentCompiler } from '../../src/languages/java/resident_compiler.ts';
@@ -111,6 +111,46 @@ t.test('residents', async (t) => {
   });
   t.strictSame(faults, []);
 });
+
+/** A hundred errors, and each quotes a line of a thousand bytes. */
+const WORDY = `class A {\n${`  int x${'y'.repeat(990)} = z;\n`.repeat(100)}}`;
+
+/** Of a worker whose compiles may print so much. */
+const printing = (stderr_bytes: number) => ({
+  policy: { ...DEFAULT_POLICY, compile: { ...PATIENT_COMPILE, stderr_bytes } },
+});
+const PATIENT_COMPILE = { ...COMPILE_DEFAULTS, cpu_ms: 60_000, wall_ms: 300_000 };
+
+t.test('the limit of a compile’s output holds by either compiler', async (t) => {
+  const resident = await anExecutor(t, { ...WITH_RESIDENTS, ...printing(5_000) });
+  const plain = await anExecutor(t, { ...WITH_RESIDENTS, ...printing(5_000), switches: PLAIN });
+  await resident.executor.prepared();
+  await plain.executor.prepared();
+  const [fast, slow] = [await resident.run('java', WORDY), await plain.run('java', WORDY)];
+  t.match(fast.evidence, { compile: { by: 'resident' } });
+  t.match(slow, { verdict: 'CE', stderr_truncated: true, evidence: { compile: { by: 'plain' } } });
+  t.equal(slow.stderr.length, 5_000);
+  t.equal(fast.stderr, slow.stderr);
+  t.equal(fast.stderr_truncated, slow.stderr_truncated);
+});
+
+t.test(
+  'it keeps one byte more than the limit, and no worker with a higher one asks it',
+  async (t) => {
+    const compilers = await residents(t, { idle_ms: 60_000 });
+    t.ok(await compilers.warmed());
+    const { answer } = await compilers.compile('alice', Buffer.from(WORDY), NEVER);
+    t.equal(answer!.said.length, COMPILE_DEFAULTS.stderr_bytes + 1);
+    const more = printing(COMPILE_DEFAULTS.stderr_bytes + 1);
+    const { run, executor, toolchains } = await anExecutor(t, { ...WITH_RESIDENTS, ...more });
+    const boxes = ({ policy }: ReturnType<typeof printing>) =>
+      toolchains.get('java')!.compiler!.standing_boxes!(() => true, policy.compile);
+    t.ok(boxes(printing(COMPILE_DEFAULTS.stderr_bytes)) > 0);
+    t.equal(boxes(more), 0);
+    await executor.prepared();
+    t.match(await run('java', hello(1)), { evidence: { compile: { by: 'plain' } } });
+  },
+);
 
 t.test('its CPU time is what its group used', async (t) => {
   const { run, executor } = await anExecutor(t, WITH_RESIDENTS);

@@ -1,9 +1,10 @@
 // needs: python, cpp, java, c, javascript
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, realpath, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import t from 'tap';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import type { Profile } from '../../src/executor/sandbox_options.ts';
+import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
 
 const find = async (options: Parameters<typeof findToolchains>[0] = {}) => {
@@ -51,6 +52,36 @@ t.test('a linker that is switched off is not used', async (t) => {
     t.notMatch(compiler!.recipe, /-fuse-ld=mold/);
     t.match(notes![0], { check: 'linker', found: /.+; mold links in half the time/ });
   }
+});
+
+t.test('another file of a compiler makes another recipe, whatever version it names', async (t) => {
+  const recipesWith = async (chosen: Record<string, string>) => {
+    const languages = LANGUAGES.filter(({ name }) => name in chosen);
+    const { toolchains } = await findToolchains({ languages, chosen });
+    return [...toolchains.values()].map(({ at, version, compiler }) => ({
+      ...{ at, version },
+      recipe: compiler!.recipe,
+    }));
+  };
+  const copy = join(t.testdir(), 'g++');
+  const install = async () => {
+    await rm(copy, { force: true });
+    await copyFile(await realpath('/usr/bin/g++'), copy);
+  };
+  await install();
+  const [before] = await recipesWith({ cpp: copy });
+  const [same] = await recipesWith({ cpp: copy });
+  t.equal(before!.at, copy);
+  t.equal(same!.recipe, before!.recipe);
+  await install();
+  const [after] = await recipesWith({ cpp: copy });
+  t.equal(after!.version, before!.version);
+  t.not(after!.recipe, before!.recipe);
+  const inode = async (path: string) => `${(await stat(path)).ino}`;
+  const [c] = await recipesWith({ c: '/usr/bin/gcc' });
+  const [java] = await recipesWith({ java: '/usr/bin/javac' });
+  t.ok(c!.recipe.includes(await inode('/usr/include/features.h')), 'the headers of libc');
+  t.ok(java!.recipe.includes(await inode(join(java!.at, 'lib/modules'))), 'the classes of the JDK');
 });
 
 t.test('two languages never have one recipe', async (t) => {

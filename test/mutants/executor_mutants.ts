@@ -13,6 +13,17 @@ export const executorMutants: readonly Mutant[] = [
       'this.#under_way.set(key, settled);',
       '',
     ],
+    ['a compile has the room of contents', 'await makeRoom(rooms) :', 'await cache.makeRoom() :'],
+    [
+      'who is cancelled does not wait for the steps',
+      'await orAborted(Promise.resolve(open.steps(order)), signal)',
+      'await open.steps(order)',
+    ],
+    [
+      'a resident compiler says no more than the plain one',
+      'answer.said.subarray(0, most)',
+      'answer.said',
+    ],
     ['an interrupted compile has no result to share', '.catch(() => null)', '.then((one) => one)'],
     ['a shared compile counts once', '...SPENT_ELSEWHERE, cached: true }', 'cached: true }'],
     [
@@ -35,11 +46,6 @@ export const executorMutants: readonly Mutant[] = [
   ...inFile(
     'src/executor/compile_cache.ts',
     'test/executor/compile_cache.test.ts',
-    [
-      'the bound counts blocks',
-      'return Math.max(blocks * STAT_BLOCK_BYTES, size);',
-      'return blocks * 0 + size;',
-    ],
     ['the number of entries is bounded', '|| this.#entries.size > entries', ''],
     ['a use is marked', '> MARK_EVERY_MS) this.#mark(', '> Infinity) this.#mark('],
     ['not at each use', '> MARK_EVERY_MS) this.#mark(', '>= 0) this.#mark('],
@@ -49,20 +55,33 @@ export const executorMutants: readonly Mutant[] = [
       'stored.disk_bytes + 0 * diskBytesOf(own)',
     ],
   ),
+  ...inFile('src/executor/cache_files.ts', 'test/executor/compile_cache.test.ts', [
+    'the bound counts blocks',
+    'return Math.max(blocks * STAT_BLOCK_BYTES, size) + INODE_BYTES;',
+    'return blocks * 0 + size + INODE_BYTES;',
+  ]),
+  ...inFile('src/executor/cache_files.ts', 'test/executor/content_cache.test.ts', [
+    'the bound of contents counts blocks, too',
+    'return Math.max(blocks * STAT_BLOCK_BYTES, size) + INODE_BYTES;',
+    'return blocks * 0 + size + INODE_BYTES;',
+  ]),
   ...inFile(
     'src/executor/content_cache.ts',
     'test/executor/content_cache.test.ts',
+    ['a full disk is tried again', 'await makeRoom([this, ...this.#at.others]);', 'throw error;'],
+    [
+      'the caches make room together',
+      'await makeRoom([this, ...this.#at.others]);',
+      'await makeRoom([this]);',
+    ],
+    ['the number of contents is bounded', '|| this.#total_files > max_entries', ''],
     ['bytes are those of the hash', "&& hash.digest('hex') === file.sha256) return;", ') return;'],
     [
       'a file is hashed for every run',
       'entry.working ??= this.#provide(',
       'entry.working = entry.on_disk ? Promise.resolve(null) : this.#provide(',
     ],
-    [
-      'what is held stays',
-      'if (entry.holds > 0 || !entry.on_disk) continue;',
-      'if (!entry.on_disk) continue;',
-    ],
+    ['what is held stays', '=> holds === 0 && on_disk;', '=> (holds, on_disk);'],
     [
       'a file gets its name when it is whole',
       "const handle = await open(this.#pathOf(half), 'wx', 0o444);",
@@ -186,11 +205,16 @@ export const executorMutants: readonly Mutant[] = [
     ['the next one uses the same thread', 'if (is_well && ', 'if (false && '],
     ['one that was cut answers nobody', 'if (is_well && ', 'if ('],
   ),
-  ...inFile('src/executor/held_contents.ts', 'test/executor/content_cache.test.ts', [
-    'who is cancelled does not wait for a content',
-    'await orAborted(holding, this.#signal)',
-    'await holding',
-  ]),
+  ...inFile(
+    'src/executor/held_contents.ts',
+    'test/executor/content_cache.test.ts',
+    [
+      'who is cancelled does not wait for a content',
+      'await orAborted(holding, this.#signal)',
+      'await holding',
+    ],
+    ['what comes after the release is let go', 'this.#is_released = true;', ''],
+  ),
   ...inFile(
     'src/executor/test_run.ts',
     ['test/executor/judge_program.test.ts'],
@@ -278,6 +302,11 @@ export const executorMutants: readonly Mutant[] = [
     'words of a source do not end the compiler',
     'return end != Result.OK && end != Result.ERROR;',
     'return !compiled && words.getBuffer().indexOf("An exception has occurred in the compiler (") >= 0;',
+  ]),
+  ...inFile('src/languages/common/probing.ts', 'test/languages/toolchains.test.ts', [
+    'another file of a compiler is another compiler',
+    '? path :',
+    '? path : true ? path :',
   ]),
   ...inFile('src/languages/common/gnu.ts', 'test/languages/cpp.test.ts', [
     'words of a source are no limit',

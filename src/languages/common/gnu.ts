@@ -14,7 +14,7 @@ import type {
   Workshop,
 } from './language.ts';
 import { compilerMounts, isInSystem, programMounts, withoutLocal } from './mounts.ts';
-import { answer, ask, firstLine } from './probing.ts';
+import { answer, ask, firstLine, statesOf } from './probing.ts';
 
 const MOLD = 'mold';
 
@@ -89,6 +89,7 @@ export async function probeGnu(
       recipe: [
         version,
         linker.version,
+        await statesOf([executable, ...(await compilersOf(executable)), LIBC_HEADER]),
         ...linked,
         ...OWN_HEADERS,
         ...OWN_HEADERS_FIRST,
@@ -185,6 +186,13 @@ async function compileMounts(executable: string, linker: string): Promise<Mount[
   ];
   return compilerMounts([...withoutLocal(folders, executable), ...programs], programs);
 }
+
+/** Every upgrade of libc replaces it. */
+const LIBC_HEADER = '/usr/include/features.h';
+
+/** What the driver starts to compile. */
+const compilersOf = async (executable: string) =>
+  (await Promise.all(['cc1', 'cc1plus'].map((name) => partOf(executable, name)))).flat();
 
 /** A box sees single programs of these folders, and not the folders. */
 const BINARIES = ['/usr/bin', '/usr/local/bin', '/bin'];

@@ -174,8 +174,8 @@ export type ResidentReply = {
 
 export type ResidentAnswer = {
   compiled: boolean;
+  /** If they are longer than a compile may print, more than that: whoever asks cuts them. */
   said: Uint8Array;
-  said_truncated: boolean;
   entry: string;
   /** of the program, by their paths: of the artefact, or in it */
   files: ReadonlyMap<string, Uint8Array>;

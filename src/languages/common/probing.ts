@@ -1,5 +1,6 @@
-/** What probes have in common: asking a program. */
+/** What probes have in common: asking a program, and telling its files from those of another version. */
 import { execFile } from 'node:child_process';
+import { stat } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
 const exec = promisify(execFile);
@@ -26,4 +27,13 @@ export function answer(
   args: readonly string[],
 ): Promise<{ stdout: string; stderr: string }> {
   return exec(file, args, { env: PROBE_ENVIRONMENT, timeout: ANSWER_MS, cwd: '/' });
+}
+
+/** Other ones after an upgrade, also of a package whose version no program prints, such as the headers of libc. */
+export async function statesOf(paths: readonly string[]): Promise<string> {
+  const states = paths.map(async (path) => {
+    const found = await stat(path).catch(() => null);
+    return found === null ? path : `${path} ${found.size} ${found.mtimeMs} ${found.ino}`;
+  });
+  return (await Promise.all(states)).join('\n');
 }

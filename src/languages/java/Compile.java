@@ -76,7 +76,8 @@ import javax.tools.ToolProvider;
  * <p>No code of the source ever runs here: annotation processing is off, and nothing is loaded.
  */
 public final class Compile {
-  private static final int DIAGNOSTICS_LIMIT = 64 * 1024;
+  /** A byte more than resident_compiler.ts lets users have: so it sees that there were more. */
+  private static final int DIAGNOSTICS_KEPT = 64 * 1024 + 1;
   private static final LocalDateTime EPOCH = LocalDateTime.of(1980, 1, 1, 0, 0);
   private static final int CLASS_FILES_MIB = 64;
   private static final int CLASS_FILES_LIMIT = CLASS_FILES_MIB << 20;
@@ -173,7 +174,7 @@ public final class Compile {
       Runtime.getRuntime().halt(ABNORMAL);
       return;
     }
-    int kept = Math.min(said.length, DIAGNOSTICS_LIMIT);
+    int kept = Math.min(said.length, DIAGNOSTICS_KEPT);
     int length = 3 * 4 + kept + mainClass.length;
     for (Map.Entry<String, byte[]> file : files.entrySet()) {
       length += 2 * 4 + file.getKey().length() + file.getValue().length;

@@ -19,9 +19,10 @@ import type {
   Workshop,
 } from '../common/language.ts';
 import { isInSystem, programMounts, sharedObjectsIn, withoutNested } from '../common/mounts.ts';
-import { ask } from '../common/probing.ts';
+import { ask, statesOf } from '../common/probing.ts';
 import {
   ANSWER_MS,
+  DIAGNOSTICS_MOST_BYTES,
   PROGRAM_ARCHIVE,
   PROGRAM_FOLDER,
   PROGRAM_MOST_FILES,
@@ -153,7 +154,7 @@ async function probe(javac: string): Promise<Probed> {
         artefact: PROGRAM_FOLDER,
         most_files: PROGRAM_MOST_FILES,
         // Another front may name another entry point.
-        recipe: `${version}, by ${digestOf(await frontFiles())}`,
+        recipe: `${version}, ${await statesOf([javac, join(home, CLASSES)])}, by ${digestOf(await frontFiles())}`,
         names_entry: true,
         limitMet: (exit_code) => LIMIT_OF_EXIT.get(exit_code) ?? null,
         standing_boxes: (isOn, limits) => (isOn(RESIDENT) && fits(limits) ? MOST_RESIDENTS : 0),
@@ -217,8 +218,9 @@ function stackBytes(limits: RunLimits): number {
 
 const THREAD_STACK_KIB = 1024;
 
-/** A resident compiler cannot keep to a lower limit of memory. */
-const fits = ({ memory_bytes }: RunLimits) => memory_bytes >= RESIDENT_LIMITS.memory_bytes;
+/** A resident compiler cannot keep to a lower limit of memory, and does not keep more of its diagnostics. */
+const fits = ({ memory_bytes, stderr_bytes }: RunLimits) =>
+  memory_bytes >= RESIDENT_LIMITS.memory_bytes && stderr_bytes <= DIAGNOSTICS_MOST_BYTES;
 
 function openCompiler(home: string, workshop: Workshop): OpenCompiler {
   const front = () => makeFront(home, workshop);

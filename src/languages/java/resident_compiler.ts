@@ -15,7 +15,8 @@ export const ANSWER_MS = 5_000;
 /** Most compiles end in this time by themselves, and the compiler stays. */
 const CANCELLED_MS = 40;
 const COMPILES_MOST = 2_000;
-const DIAGNOSTICS_LIMIT = 64 * 1024;
+/** Compile.java keeps a byte more. */
+export const DIAGNOSTICS_MOST_BYTES = 64 * 1024;
 /** The names that `Compile.java` gives to the files of a program. No name may lead out of its folder. */
 const FILE_NAME = /^(?:[A-Za-z0-9_$]{1,120}\.class|program\.jar)$/;
 /** No package can have this name, and no folder of a source. */
@@ -195,7 +196,6 @@ function decodeAnswer(bytes: Buffer): ResidentAnswer | null {
   return {
     compiled,
     said: said.part,
-    said_truncated: said.part.length >= DIAGNOSTICS_LIMIT,
     entry: entry.part.toString(),
     files,
   };
