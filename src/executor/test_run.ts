@@ -1,7 +1,8 @@
 /**
  * One test of a judged execution: the program runs on its input in a fresh box, and its output is compared, or its checker
  * judges it; or an interactor talks with it. A test of several passes repeats that, with the input that the checker left,
- * for as long as the program does well. Limits hold for each pass; the measures of the test are the largest of its passes.
+ * for as long as the program does well. Limits hold for each pass; the measures of the test are the largest of its passes,
+ * and null where one of them is an IE.
  *
  * The submitted program's box has the input alone. Answer and checker are in the checker's box, or here.
  */
@@ -201,9 +202,12 @@ function nextOf(left: LeftFile[]): Next {
 }
 
 function together(before: TestRun, last: TestRun): TestRun {
-  const most = (a: number | null, b: number | null) => Math.max(a ?? 0, b ?? 0);
+  const spent_us = before.spent_us + last.spent_us;
   const { outcome: first } = before;
   const { outcome } = last;
+  // An IE says nothing of the program, nor do the passes before it.
+  if (outcome.verdict === 'IE') return { ...last, spent_us };
+  const most = (a: number | null, b: number | null) => Math.max(a ?? 0, b ?? 0);
   return {
     ...last,
     outcome: {
@@ -212,7 +216,7 @@ function together(before: TestRun, last: TestRun): TestRun {
       wall_time_us: most(first.wall_time_us, outcome.wall_time_us),
       memory_peak_bytes: most(first.memory_peak_bytes, outcome.memory_peak_bytes),
     },
-    spent_us: before.spent_us + last.spent_us,
+    spent_us,
   };
 }
 

@@ -242,6 +242,9 @@ t.test('a program runs again on what the checker left', async (t) => {
   });
   const two = await judged(doubles, { checker, tests, passes: 2 });
   t.match(two, { verdict: 'IE', tests: [{ message: /^the checker asks for more passes/ }] });
+  const measures = { cpu_time_us: null, wall_time_us: null, memory_peak_bytes: null };
+  const nothing_of_program = { exit_code: null, signal: null, ...measures };
+  t.match(two.tests, [nothing_of_program], 'an IE says nothing of the pass before it');
   const fails = 'n = int(input())\nif n == 2: raise SystemExit(1)\nprint(2 * n)';
   t.match(await judged(fails, { checker, tests, passes: 3 }), { verdict: 'RE', exit_code: 1 });
   const one = await judged(doubles, { checker, tests });
