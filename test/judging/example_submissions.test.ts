@@ -111,6 +111,7 @@ t.test('a program that cannot be run says why, and the others are read', async (
   t.match(one(read, 'accepted/a.kt'), {
     program: null,
     why_not: /^submissions\/accepted\/a\.kt: none of its files/,
+    is_foreign: true,
   });
   t.equal(one(read, 'accepted/b.py')?.why_not, null);
 });
