@@ -103,6 +103,8 @@ t.test('a program that crashes while it talks to an interactor', async (t) => {
       'submissions/run_time_error/a.py': '',
       'submissions/wrong_answer/a.py': '',
       'submissions/accepted/a.py': '',
+      'submissions/mixed/crash.py': '# @EXPECTED_RESULTS@: RUN-ERROR\n',
+      'submissions/mixed/wrong.py': '# @EXPECTED_RESULTS@: WRONG-ANSWER\n',
     }),
     'problem.yaml': 'validation: custom interactive\n',
     'output_validators/v.py': '',
@@ -121,6 +123,12 @@ t.test('a program that crashes while it talks to an interactor', async (t) => {
   t.strictSame(await ofTests('run_time_error/a.py', crashed), fits);
   t.strictSame(await ofTests('run_time_error/a.py', { exit_code: null, signal: 'SIGSEGV' }), fits);
   t.strictSame(await ofTests('wrong_answer/a.py', crashed), fits);
+  t.strictSame(await ofTests('mixed/crash.py', crashed), fits, 'as a comment expects');
+  t.strictSame(await ofTests('mixed/wrong.py', crashed), fits);
+  t.strictSame(
+    await ofTests('mixed/crash.py', { exit_code: 0, signal: null }),
+    differs('its source expects RTE'),
+  );
   t.strictSame(
     await ofTests('run_time_error/a.py', { exit_code: 0, signal: null }),
     differs('no test is RTE'),

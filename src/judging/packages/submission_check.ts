@@ -47,13 +47,13 @@ export function checkSubmission(
   { set, best_score }: { set: TestSet; best_score: number | null },
 ): SubmissionCheck {
   if (got.verdict === 'IE') return decided([failure(got)]);
-  if (expected.verdicts !== null) return decided(ofComment(expected.verdicts, got));
+  const is_interactive = set.interactor !== null;
+  if (expected.verdicts !== null) return decided(ofComment(expected.verdicts, got, is_interactive));
   const is_judged = expected.requirements.length > 0 || expected.partially_accepted;
   if (!is_judged) return decided([]);
   if (got.verdict === 'CE' || got.tests === null) return decided(['the compiler rejects it']);
   const tests = new Map(got.tests.map((test) => [test.name, test]));
   const results = groupResultsOf(set, got.tests);
-  const is_interactive = set.interactor !== null;
   const judged = { tests, is_interactive };
   const checks = expected.requirements.map((each) => checkOne(each, judged, got, results));
   if (expected.partially_accepted) checks.push(checkPartially(got, set, best_score, results));
@@ -90,8 +90,16 @@ function failure({ tests }: JudgedSubmission): string {
   return `${failed.name} could not be judged: ${firstLine(failed.message ?? '')}`;
 }
 
-function ofComment(verdicts: readonly string[], { verdict }: JudgedSubmission): string[] {
-  const fits = verdicts.includes(verdict) || verdicts.includes(resultOf(verdict));
+/** The verdict is that of the first test that is not AC. */
+function ofComment(
+  verdicts: readonly string[],
+  { verdict, tests }: JudgedSubmission,
+  is_interactive: boolean,
+): string[] {
+  const deciding = tests?.find((test) => test.verdict !== null && test.verdict !== 'AC');
+  const results =
+    deciding === undefined ? [resultOf(verdict)] : resultsIn(deciding, verdict, is_interactive);
+  const fits = verdicts.includes(verdict) || results.some((result) => verdicts.includes(result));
   if (verdicts.length === 0 || (fits && (verdict !== 'CE' || verdicts.includes('CE')))) return [];
   return [`its source expects ${verdicts.join(' or ')}`];
 }
