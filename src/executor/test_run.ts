@@ -12,6 +12,7 @@ import type { RunLimits } from '../domain/limits.ts';
 import { spellTime } from '../domain/units.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';
 import { NEXT_PASS } from '../judging/checker_end.ts';
+import { isWithinUnscored } from '../judging/groups.ts';
 import type { Content, JudgedTest, Judging } from '../judging/judging.ts';
 import {
   type Judged,
@@ -419,10 +420,8 @@ function subjectOf(
 /** Where points are required, a test has no score of its own that a checker could give a share of. */
 function scoringOf({ judging, test }: TestOrder): { accept_score: number | null } | null {
   if (judging.scoring !== 'score') return null;
-  const named = (wanted: string | null) => judging.groups.find(({ name }) => name === wanted);
-  const group = named(test.group);
-  for (let above = group; above !== undefined; above = named(above.parent))
-    if (above.unscored) return null;
+  if (isWithinUnscored(judging.groups, test.group)) return null;
+  const group = judging.groups.find(({ name }) => name === test.group);
   return { accept_score: group?.points === 'required' ? null : (group?.accept_score ?? 1) };
 }
 

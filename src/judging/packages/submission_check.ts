@@ -6,7 +6,7 @@
  * and the same submission judged on all tests decides.
  */
 import type { Verdict } from '../../domain/verdicts.ts';
-import { groupTree } from '../groups.ts';
+import { groupTree, isWithinUnscored } from '../groups.ts';
 import { type Result, resultsOf } from '../score.ts';
 import type { TestSet } from '../test_set.ts';
 import type { ExampleSubmission } from './example_submissions.ts';
@@ -174,16 +174,27 @@ type GroupResults = ReadonlyMap<string, Result> | 'unknown';
 const ROOT = '';
 
 function groupResultsOf(set: TestSet, tests: readonly JudgedTest[]): GroupResults {
-  const gives_points = (set.checker ?? set.interactor) !== null;
-  const are_known = tests.every(({ score }) => score !== undefined);
-  if (set.scoring === 'score' && gives_points && !are_known) return 'unknown';
   const group_of = new Map(set.tests.map(({ name, group }) => [name, group]));
   const outcomes = tests.map(({ name, verdict, score = null }, index) => {
     return { n: index + 1, name, group: group_of.get(name) ?? '', verdict, score };
   });
+  const may_have_points = groupsWithPoints(set);
+  const is_unknown = outcomes.some(({ verdict, group }, index) => {
+    return verdict === 'AC' && tests[index]!.score === undefined && may_have_points.has(group);
+  });
+  if (is_unknown) return 'unknown';
   const { results } = resultsOf(set, outcomes);
   const root = results.get(groupTree(set.groups, outcomes).group.name);
   return root === undefined ? results : new Map([...results, [ROOT, root]]);
+}
+
+/** By name: those whose accepted tests may have points of the checker. */
+function groupsWithPoints({ scoring, checker, interactor, groups }: TestSet): ReadonlySet<string> {
+  if (scoring !== 'score' || (checker ?? interactor) === null) return new Set();
+  const open = groups.filter(
+    ({ name, points }) => points !== 'forbidden' && !isWithinUnscored(groups, name),
+  );
+  return new Set(open.map(({ name }) => name));
 }
 
 const rounded = (score: number) => Number(score.toFixed(6));
