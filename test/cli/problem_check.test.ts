@@ -187,6 +187,37 @@ t.test('without a program in time there is no time limit', async (t) => {
   t.equal((await runledger([...check, '--time-limit', '1'], env)).status, 0);
 });
 
+t.test('what has to be too slow exceeds a computed limit by its margin', async (t) => {
+  const copy = join(folder, 'margin');
+  const burns = (seconds: number) =>
+    `import time\nn = input()\nwhile time.process_time() < ${seconds}: pass\nprint(n)\n`;
+  const files = {
+    'problem.yaml': `problem_format_version: 2025-09
+name: x
+limits: {time_resolution: 1, time_multipliers: {time_limit_to_tle: 3}}
+`,
+    'data/secret/1.in': '0\n',
+    'data/secret/1.ans': '0\n',
+    'submissions/accepted/same.py': 'print(input())\n',
+    'submissions/time_limit_exceeded/nearly.py': burns(1.8),
+    'submissions/time_limit_exceeded/slow.py': burns(60),
+  };
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(dirname(join(copy, path)), { recursive: true });
+    await writeFile(join(copy, path), text);
+  }
+  const { status, stdout, stderr } = await runledger(['problem', 'check', copy], env);
+  t.equal(status, 1, `${stdout}${stderr}`);
+  t.match(
+    stdout,
+    /^time_limit_exceeded\/nearly\.py .* DIFFERS: no test is TLE; it had 3 s, the time limit with its margin$/m,
+  );
+  t.match(stdout, /^time_limit_exceeded\/slow\.py +TLE +TLE /m);
+  t.match(stdout, /^time limit: 1 s\n1 of 3 submissions do not get what is expected$/m);
+  const given = await runledger(['problem', 'check', copy, '--time-limit', '1'], env);
+  t.equal(given.status, 0, given.stdout);
+});
+
 t.test('judge: a program on a folder and on an archive', async (t) => {
   const problem = problemFolder({ name: 'sum' });
   const program = (path: string) => join(problem, 'submissions', path);

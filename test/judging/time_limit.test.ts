@@ -1,7 +1,11 @@
 /** The time limit that follows from example submissions. */
 import t from 'tap';
 import type { Requirement } from '../../src/judging/packages/expected_results.ts';
-import { boundsTimeLimit, timeLimitFrom } from '../../src/judging/packages/time_limit.ts';
+import {
+  boundsTimeLimit,
+  exceedsTimeLimit,
+  timeLimitFrom,
+} from '../../src/judging/packages/time_limit.ts';
 
 const requirement = (time_limit: Requirement['time_limit'], ...tests: string[]): Requirement => ({
   tests,
@@ -41,4 +45,6 @@ t.test('the slowest run that has to be in time bounds the limit from below', asy
 t.test('whether a submission bounds the limit', async (t) => {
   t.ok(boundsTimeLimit(submission(requirement(null, 'a'), requirement('lower', 'a'))));
   t.notOk(boundsTimeLimit(submission(requirement(null, 'a'), requirement('upper', 'a'))));
+  t.ok(exceedsTimeLimit(submission(requirement('lower', 'a'), requirement('upper', 'b'))));
+  t.notOk(exceedsTimeLimit(submission(requirement(null, 'a'), requirement('lower', 'a'))));
 });

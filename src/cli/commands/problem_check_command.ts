@@ -3,7 +3,8 @@
  * the package expects.
  *
  * A package without a time limit gets one that follows from the submissions that have to be in time, so these are judged
- * first, under the longest limit. A submission that may be too slow costs its whole limit on each test. So it is judged up
+ * first, under the longest limit. Those that have to be too slow must exceed the limit with its margin, so they get that much.
+ * A submission that may be too slow costs its whole limit on each test. So it is judged up
  * to the first test that is not accepted, and on all tests only if that leaves it open.
  */
 import { ApiError, type Client, type ResultRecord } from '../../client/client.ts';
@@ -15,7 +16,12 @@ import {
   readPackageWithSubmissions,
 } from '../../judging/packages/read_package.ts';
 import { checkSubmission, type SubmissionCheck } from '../../judging/packages/submission_check.ts';
-import { boundsTimeLimit, timeLimitFrom } from '../../judging/packages/time_limit.ts';
+import {
+  boundsTimeLimit,
+  exceedsTimeLimit,
+  timeLimitFrom,
+  withMargin,
+} from '../../judging/packages/time_limit.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
 import { type Command, CommandFailed, type Context, JSON_OPTION } from '../command.ts';
 import { followSubmission } from '../follow_submission.ts';
@@ -101,22 +107,38 @@ async function judgeAll(judging: Judging, options: JudgingOptions): Promise<Chec
   const rows = new Map<ExampleSubmission, Row>();
   let time_limit = options.time_limit;
   let no_time_limit = false;
+  /** for what has to be too slow, where the limit is computed */
+  let late_s: number | null = null;
   if (!is_set && timing !== null) {
     const bounding = submissions.filter(boundsTimeLimit);
     const longest_s = await longestOf(judging.client);
-    await eachJudged(judging, bounding, longest_s, rows);
+    await eachJudged(judging, bounding, () => longest_s, rows);
     const timed = [...rows.values()].map(({ submission, record }) => ({
       requirements: submission.requirements,
       tests: timesOf(record),
     }));
     const computed = timeLimitFrom(timing, timed);
     no_time_limit = computed === null;
-    time_limit = computed && Math.min(computed, longest_s);
+    if (computed !== null) {
+      time_limit = Math.min(computed, longest_s);
+      late_s = Math.min(withMargin(timing, time_limit), longest_s);
+    }
   }
-  const others = submissions.filter((submission) => !rows.has(submission));
-  await eachJudged(judging, others, time_limit, rows);
-  const in_order = submissions.map((submission) => rows.get(submission)!);
+  const others = submissions.filter((each) => !rows.has(each) || exceedsTimeLimit(each));
+  const limitOf = (each: ExampleSubmission) =>
+    late_s !== null && exceedsTimeLimit(each) ? late_s : time_limit;
+  await eachJudged(judging, others, limitOf, rows);
+  const in_order = submissions.map((submission) => withLateLimit(rows.get(submission)!, late_s));
   return { rows: in_order, time_limit, no_time_limit };
+}
+
+/** Says what limit it had, if it differs: the report has another one. */
+function withLateLimit(row: Row, late_s: number | null): Row {
+  const { submission, record, differences } = row;
+  if (late_s === null || !exceedsTimeLimit(submission)) return row;
+  if (record === null || differences.length === 0) return row;
+  const note = `it had ${late_s} s, the time limit with its margin`;
+  return { ...row, differences: [...differences, note] };
 }
 
 const timesOf = (record: ResultRecord | null) =>
@@ -128,7 +150,7 @@ const AT_ONCE = 4;
 async function eachJudged(
   judging: Judging,
   submissions: readonly ExampleSubmission[],
-  time_limit: number | null,
+  limitOf: (submission: ExampleSubmission) => number | null,
   rows: Map<ExampleSubmission, Row>,
 ): Promise<void> {
   const left = [...submissions];
@@ -139,7 +161,7 @@ async function eachJudged(
   };
   const lane = async () => {
     for (let next = left.shift(); next !== undefined; next = left.shift()) {
-      rows.set(next, await judgeOne(judging, next, time_limit).catch(stop));
+      rows.set(next, await judgeOne(judging, next, limitOf(next)).catch(stop));
       judging.spinner.say(`${rows.size} of ${judging.read.submissions.length} submissions`);
     }
   };

@@ -11,6 +11,12 @@ export type TimedSubmission = {
 export const boundsTimeLimit = ({ requirements }: Pick<TimedSubmission, 'requirements'>): boolean =>
   requirements.some(({ time_limit }) => time_limit === 'lower');
 
+/** Whether it has to exceed the limit, and its margin, on some tests at least. */
+export const exceedsTimeLimit = ({
+  requirements,
+}: Pick<TimedSubmission, 'requirements'>): boolean =>
+  requirements.some(({ time_limit }) => time_limit === 'upper');
+
 /**
  * In seconds: the smallest multiple of the resolution that is at least `ac_to_time_limit` times the slowest run that has
  * to be in time; null without such a run.
@@ -29,6 +35,10 @@ export function timeLimitFrom(
   const multiples = Math.max(1, Math.ceil(least / timing.resolution - ROUNDING));
   return Number((multiples * timing.resolution).toFixed(6));
 }
+
+/** What a submission has to exceed that is to be too slow, in seconds. */
+export const withMargin = (timing: Timing, time_limit: number): number =>
+  Number((time_limit * timing.time_limit_to_tle).toFixed(6));
 
 /** A quotient that is a whole number but for rounding is that number. */
 const ROUNDING = 1e-9;
