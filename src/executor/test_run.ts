@@ -11,7 +11,7 @@ import { OUTPUTS_BYTES, OUTPUTS_MOST_FILES } from '../domain/launcher_bounds.ts'
 import type { RunLimits } from '../domain/limits.ts';
 import { spellTime } from '../domain/units.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';
-import { NEXT_PASS } from '../judging/checker_end.ts';
+import { type CheckerRun, NEXT_PASS } from '../judging/checker_end.ts';
 import { isWithinUnscored } from '../judging/groups.ts';
 import type { Content, JudgedTest, Judging } from '../judging/judging.ts';
 import {
@@ -304,7 +304,7 @@ async function checked(
     const end = judge.notSent(error);
     return { ...ran, judged: { end, program_ended_first: null }, judge_report: null };
   }
-  const end = judge.endOf(judge_report, checker_run, scoringOf(order), passesLeft(order, pass));
+  const end = judge.endOf(judge_report, checker_run, rulesOf(order, pass));
   const judged = { end, program_ended_first: null };
   return { ...ran, judged, judge_report, after_us: judge_report.wall_us };
 }
@@ -324,7 +324,7 @@ async function talked(
     throw new NoPair(judge.notSent(error).message);
   });
   const { program: report, interactor: judge_report, program_ended_first } = pair;
-  const end = judge.endOf(judge_report, interactor_run, scoringOf(order), passesLeft(order, pass));
+  const end = judge.endOf(judge_report, interactor_run, rulesOf(order, pass));
   return {
     report,
     output: report.stdout,
@@ -417,12 +417,21 @@ function subjectOf(
   return { compile: null, run, limits, runtime, degraded, file_exceeds };
 }
 
+/** How the end of a checker or interactor is read. */
+function rulesOf(order: TestOrder, pass: Pass) {
+  return { left: pass.left, scoring: scoringOf(order), passes_left: passesLeft(order, pass) };
+}
+
 /** Where points are required, a test has no score of its own that a checker could give a share of. */
-function scoringOf({ judging, test }: TestOrder): { accept_score: number | null } | null {
+function scoringOf({ judging, test }: TestOrder): CheckerRun['scoring'] {
   if (judging.scoring !== 'score') return null;
   if (isWithinUnscored(judging.groups, test.group)) return null;
   const group = judging.groups.find(({ name }) => name === test.group);
-  return { accept_score: group?.points === 'required' ? null : (group?.accept_score ?? 1) };
+  return {
+    accept_score: group?.points === 'required' ? null : (group?.accept_score ?? 1),
+    // Groups of the legacy format say nothing of points.
+    only_beside_42: group?.points !== undefined,
+  };
 }
 
 function passesLeft({ judging: { passes } }: TestOrder, { pass }: Pass): number | null {

@@ -217,6 +217,30 @@ t.test('points of a checker are those of the test', async (t) => {
   );
 });
 
+t.test(
+  'a score beside 43 is a failure of the checker, unless an earlier pass left it',
+  async (t) => {
+    const groups = [group('all', { accept_score: 10, points: 'bounded' })];
+    const writes = (condition: string) =>
+      python(`import sys
+n = int(sys.stdin.read())
+if ${condition}: open(sys.argv[3] + 'score.txt', 'w').write('0')
+if n == 1: open(sys.argv[3] + 'nextpass.in', 'w').write('2')
+sys.exit(42 if n == 1 else 43)`);
+    const of = (checker: JudgeProgram, more: Partial<Judging> = {}) =>
+      judged(ECHO, {
+        ...{ scoring: 'score', groups, checker, passes: 2 },
+        ...{ tests: [aTest('1', null, { group: 'all' })], ...more },
+      });
+    t.match(await of(writes('n == 1')), { verdict: 'WA' });
+    t.match((await of(writes('n == 2'))).tests, [
+      { verdict: 'IE', message: 'the checker left score.txt and exited with 43' },
+    ]);
+    const legacy = [group('all', { accept_score: 10 })];
+    t.match(await of(writes('n == 2'), { groups: legacy }), { verdict: 'WA' });
+  },
+);
+
 const PASSES = `import os, sys
 state = sys.argv[3] + 'rounds/of/this/state'
 os.makedirs(os.path.dirname(state), exist_ok=True)
