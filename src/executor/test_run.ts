@@ -56,6 +56,7 @@ export type TestRun = {
   spent_us: number;
   /** The run would be the same in its turn, unless less than this is left then of the time of all tests. */
   least_left_ms: number;
+  /** of all passes, one behind the other */
   transcript: Uint8Array | null;
   files: LeftFile[];
 };
@@ -204,10 +205,11 @@ function nextOf(left: LeftFile[]): Next {
 
 function together(before: TestRun, last: TestRun): TestRun {
   const spent_us = before.spent_us + last.spent_us;
+  const transcript = oneTranscript(before.transcript, last.transcript);
   const { outcome: first } = before;
   const { outcome } = last;
   // An IE says nothing of the program, nor do the passes before it.
-  if (outcome.verdict === 'IE') return { ...last, spent_us };
+  if (outcome.verdict === 'IE') return { ...last, spent_us, transcript };
   const most = (a: number | null, b: number | null) => Math.max(a ?? 0, b ?? 0);
   return {
     ...last,
@@ -218,7 +220,14 @@ function together(before: TestRun, last: TestRun): TestRun {
       memory_peak_bytes: most(first.memory_peak_bytes, outcome.memory_peak_bytes),
     },
     spent_us,
+    transcript,
   };
+}
+
+/** Null: there is none, as for a pass that could not be run. */
+function oneTranscript(before: Uint8Array | null, last: Uint8Array | null): Uint8Array | null {
+  if (before === null || last === null) return before ?? last;
+  return Buffer.concat([before, last]).subarray(0, TRANSCRIPT_BYTES);
 }
 
 async function programRun(

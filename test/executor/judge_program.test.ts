@@ -317,6 +317,28 @@ sys.exit(42 if line else 43)`;
   t.match(asks, { verdict: 'IE', tests: [{ message: /^the interactor asks for more passes/ }] });
 });
 
+t.test('the transcript of several passes has all of them, up to its limit', async (t) => {
+  const code = `import sys
+first = sys.argv[1]
+n = int(open(first).read())
+print(n, flush=True)
+said = sys.stdin.read()
+if n == 1: open(sys.argv[3] + 'nextpass.in', 'w').write('2')
+sys.exit(42)`;
+  const talk = async (program: string) => {
+    const more = { interactor: python(code), tests: [aTest('1', null)], passes: 2 };
+    const outcome = await judged(program, { ...more, transcript: true });
+    t.match(outcome, { verdict: 'AC' });
+    return text(outcome.judged!.transcript!);
+  };
+  const short = await talk('print("pass", input())');
+  const [first, second] = [short.indexOf('pass 1\n'), short.indexOf('pass 2\n')];
+  t.ok(first >= 0 && second > first, short);
+  const long = await talk('print("x" * 60_000, input())');
+  t.equal(long.length, 64 * 1024);
+  t.match(long, / 1\n(.|\n)*x$/);
+});
+
 t.test('a silent program uses up its own time, and not that of its interactor', async (t) => {
   const short = { wall_time_ms: 1_000 };
   const waits = (code: string, wall_time_ms: number) =>
