@@ -9,7 +9,7 @@ import { stat } from 'node:fs/promises';
 import type { FileRef, TestSet } from '../test_set.ts';
 import type { EntrySource } from './entry_source.ts';
 import { type ExampleSubmission, readSubmissions } from './example_submissions.ts';
-import { treeOf } from './file_tree.ts';
+import { checkTwins, treeOf } from './file_tree.ts';
 import { readFlatSet } from './flat_archive.ts';
 import { openFolder } from './folder_source.ts';
 import type { PackageBounds } from './package_bounds.ts';
@@ -139,10 +139,9 @@ async function reading<T>(
     const fallback_name = source.name ?? UNNAMED;
     const contents = new Contents(signal);
     const yaml = new YamlReader(bounds);
-    return await read(
-      { tree: treeOf(source.files), fallback_name, contents, yaml, bounds, note },
-      notes,
-    );
+    const tree = treeOf(source.files);
+    checkTwins(tree.root);
+    return await read({ tree, fallback_name, contents, yaml, bounds, note }, notes);
   } finally {
     await source.close();
   }
