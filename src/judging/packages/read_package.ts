@@ -53,6 +53,8 @@ export async function readPackage(
 
 /** A package that stays open for as long as its user works with it. */
 export type OpenPackage = ReadPackage & {
+  /** the path of the validator's main source in the package */
+  validator_path: string | null;
   /** each content of the set once */
   files: FileRef[];
   /** Checks the bytes while they are read. Can be called again. */
@@ -67,10 +69,10 @@ export async function usePackage<T>(
   use: (opened: OpenPackage) => Promise<T>,
 ): Promise<T> {
   const work = async (reader: PackageReader, notes: string[]) => {
-    const { set } = await readSet(reader);
+    const { set, validator_path } = await readSet(reader);
     const { contents } = reader;
     const contentOf = (sha256: string) => contents.open(sha256);
-    return await use({ set, notes, files: contents.files(), contentOf });
+    return await use({ set, notes, validator_path, files: contents.files(), contentOf });
   };
   return await reading(path, bounds, work, signal);
 }
@@ -118,6 +120,7 @@ async function readSet(reader: PackageReader): Promise<SetOfPackage> {
     problem: null,
     best_score: null,
     groups_stop: false,
+    validator_path: null,
   };
 }
 
