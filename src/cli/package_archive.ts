@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import { crc32, createDeflateRaw } from 'node:zlib';
 import { isHiddenName, TIME_LIMIT_FILE } from '../judging/packages/entry_names.ts';
 import type { Entry } from '../judging/packages/entry_source.ts';
-import { type Folder, filesBelow, treeOf } from '../judging/packages/file_tree.ts';
+import { type Folder, filesBelow, SET_FOLDERS, treeOf } from '../judging/packages/file_tree.ts';
 import { openFolder } from '../judging/packages/folder_source.ts';
 import type { PackageBounds } from '../judging/packages/package_bounds.ts';
 import { INI_FILE } from '../judging/packages/time_limit_files.ts';
@@ -44,14 +44,12 @@ function packedName(name: string | null): string {
   return name === null || isHiddenName(name) ? 'package' : name;
 }
 
-const NEEDED = ['data', 'include', 'output_validator', 'output_validators', 'static_validator'];
-
 /** A package without problem.yaml is a flat one, or is rejected. */
 function neededFiles(root: Folder): Entry[] {
   const problem = root.files.get('problem.yaml');
   if (problem === undefined) return filesBelow(root);
   const beside = [TIME_LIMIT_FILE, INI_FILE].flatMap((name) => root.files.get(name) ?? []);
-  const folders = NEEDED.flatMap((name) => root.folders.get(name) ?? []);
+  const folders = SET_FOLDERS.flatMap((name) => root.folders.get(name) ?? []);
   return [problem, ...beside, ...folders.flatMap(filesBelow)];
 }
 

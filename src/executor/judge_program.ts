@@ -204,8 +204,7 @@ export class Judge {
   endOf(
     report: RunReport,
     { limits }: Pick<ProgramRun, 'limits'>,
-    scoring: CheckerRun['scoring'],
-    passes_left: number | null,
+    { left, ...rules }: Pick<JudgedPass, 'left'> & Pick<CheckerRun, 'scoring' | 'passes_left'>,
   ): CheckerEnd {
     if (report.keep_refused !== undefined)
       return this.failed(`left files that cannot be read: ${report.keep_refused}`);
@@ -217,14 +216,15 @@ export class Judge {
       runtime: SAYS_NOTHING,
       degraded: this.#degraded,
     });
+    const feedback = new Map(this.leftBy(report).map(({ path, bytes }) => [path, bytes]));
     return checkerEnd({
       role: this.role,
       protocol: this.#order.protocol,
       judgement,
       stderr: report.stderr,
-      feedback: new Map(this.leftBy(report).map(({ path, bytes }) => [path, bytes])),
-      scoring,
-      passes_left,
+      feedback,
+      unchanged: new Set(left.filter((file) => isSame(feedback, file)).map(({ path }) => path)),
+      ...rules,
     });
   }
 
@@ -256,6 +256,11 @@ export class Judge {
     const path = `${this.#folder}/${name}`;
     return { path: `${WORK_FOLDER}/${path}`, file: { path, bytes: content.bytes } };
   }
+}
+
+function isSame(feedback: ReadonlyMap<string, Uint8Array>, { path, bytes }: LeftFile): boolean {
+  const now = feedback.get(path);
+  return now !== undefined && Buffer.compare(now, bytes) === 0;
 }
 
 function unusedName(name: string, paths: readonly string[]): string {

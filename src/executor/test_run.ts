@@ -1,7 +1,8 @@
 /**
  * One test of a judged execution: the program runs on its input in a fresh box, and its output is compared, or its checker
  * judges it; or an interactor talks with it. A test of several passes repeats that, with the input that the checker left,
- * for as long as the program does well. Limits hold for each pass; the measures of the test are the largest of its passes.
+ * for as long as the program does well. Limits hold for each pass; the measures of the test are the largest of its passes,
+ * and null where one of them is an IE.
  *
  * The submitted program's box has the input alone. Answer and checker are in the checker's box, or here.
  */
@@ -10,7 +11,8 @@ import { OUTPUTS_BYTES, OUTPUTS_MOST_FILES } from '../domain/launcher_bounds.ts'
 import type { RunLimits } from '../domain/limits.ts';
 import { spellTime } from '../domain/units.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';
-import { NEXT_PASS } from '../judging/checker_end.ts';
+import { type CheckerRun, NEXT_PASS } from '../judging/checker_end.ts';
+import { isWithinUnscored } from '../judging/groups.ts';
 import type { Content, JudgedTest, Judging } from '../judging/judging.ts';
 import {
   type Judged,
@@ -54,6 +56,7 @@ export type TestRun = {
   spent_us: number;
   /** The run would be the same in its turn, unless less than this is left then of the time of all tests. */
   least_left_ms: number;
+  /** of all passes, one behind the other */
   transcript: Uint8Array | null;
   files: LeftFile[];
 };
@@ -201,9 +204,13 @@ function nextOf(left: LeftFile[]): Next {
 }
 
 function together(before: TestRun, last: TestRun): TestRun {
-  const most = (a: number | null, b: number | null) => Math.max(a ?? 0, b ?? 0);
+  const spent_us = before.spent_us + last.spent_us;
+  const transcript = oneTranscript(before.transcript, last.transcript);
   const { outcome: first } = before;
   const { outcome } = last;
+  // An IE says nothing of the program, nor do the passes before it.
+  if (outcome.verdict === 'IE') return { ...last, spent_us, transcript };
+  const most = (a: number | null, b: number | null) => Math.max(a ?? 0, b ?? 0);
   return {
     ...last,
     outcome: {
@@ -212,8 +219,15 @@ function together(before: TestRun, last: TestRun): TestRun {
       wall_time_us: most(first.wall_time_us, outcome.wall_time_us),
       memory_peak_bytes: most(first.memory_peak_bytes, outcome.memory_peak_bytes),
     },
-    spent_us: before.spent_us + last.spent_us,
+    spent_us,
+    transcript,
   };
+}
+
+/** Null: there is none, as for a pass that could not be run. */
+function oneTranscript(before: Uint8Array | null, last: Uint8Array | null): Uint8Array | null {
+  if (before === null || last === null) return before ?? last;
+  return Buffer.concat([before, last]).subarray(0, TRANSCRIPT_BYTES);
 }
 
 async function programRun(
@@ -299,7 +313,7 @@ async function checked(
     const end = judge.notSent(error);
     return { ...ran, judged: { end, program_ended_first: null }, judge_report: null };
   }
-  const end = judge.endOf(judge_report, checker_run, scoringOf(order), passesLeft(order, pass));
+  const end = judge.endOf(judge_report, checker_run, rulesOf(order, pass));
   const judged = { end, program_ended_first: null };
   return { ...ran, judged, judge_report, after_us: judge_report.wall_us };
 }
@@ -319,7 +333,7 @@ async function talked(
     throw new NoPair(judge.notSent(error).message);
   });
   const { program: report, interactor: judge_report, program_ended_first } = pair;
-  const end = judge.endOf(judge_report, interactor_run, scoringOf(order), passesLeft(order, pass));
+  const end = judge.endOf(judge_report, interactor_run, rulesOf(order, pass));
   return {
     report,
     output: report.stdout,
@@ -412,14 +426,21 @@ function subjectOf(
   return { compile: null, run, limits, runtime, degraded, file_exceeds };
 }
 
+/** How the end of a checker or interactor is read. */
+function rulesOf(order: TestOrder, pass: Pass) {
+  return { left: pass.left, scoring: scoringOf(order), passes_left: passesLeft(order, pass) };
+}
+
 /** Where points are required, a test has no score of its own that a checker could give a share of. */
-function scoringOf({ judging, test }: TestOrder): { accept_score: number | null } | null {
+function scoringOf({ judging, test }: TestOrder): CheckerRun['scoring'] {
   if (judging.scoring !== 'score') return null;
-  const named = (wanted: string | null) => judging.groups.find(({ name }) => name === wanted);
-  const group = named(test.group);
-  for (let above = group; above !== undefined; above = named(above.parent))
-    if (above.unscored) return null;
-  return { accept_score: group?.points === 'required' ? null : (group?.accept_score ?? 1) };
+  if (isWithinUnscored(judging.groups, test.group)) return null;
+  const group = judging.groups.find(({ name }) => name === test.group);
+  return {
+    accept_score: group?.points === 'required' ? null : (group?.accept_score ?? 1),
+    // Groups of the legacy format say nothing of points.
+    only_beside_42: group?.points !== undefined,
+  };
 }
 
 function passesLeft({ judging: { passes } }: TestOrder, { pass }: Pass): number | null {

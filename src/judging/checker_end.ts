@@ -4,7 +4,8 @@
  * `icpc`, the problem package format's output validator: it exits with 42 for a right output and with 43 for a wrong one.
  * It may leave files in its feedback folder: messages for the judge and for the team, a score or a share of the test's
  * score, and, in a test of several passes, the input of the next pass. Only an output that is right has a score or a next
- * pass: beside 43, a score is ignored, and `nextpass.in` is a failure.
+ * pass: beside 43, `nextpass.in` is a failure. So is a score by the newer versions of the format; in the legacy one it is
+ * ignored.
  *
  * `testlib`: it exits with 0 for a right output, with 1 or 2 for a wrong one, with 3 for a failure of its own, and with 7
  * for points, which it prints on stderr as `points 12.5 message`. Points above 0 make the output right, 0 points make it
@@ -36,11 +37,15 @@ export type CheckerRun = {
   stderr: Uint8Array;
   /** The files that it left, by name: those of FEEDBACK_FILES, or less. */
   feedback: ReadonlyMap<string, Uint8Array>;
-  /**
-   * The score of a right output without a score of its own, null where only the checker can say it. Without scoring, outputs
-   * have no scores.
-   */
-  scoring: { accept_score: number | null } | null;
+  /** Those of them that were there before, from an earlier pass, and are the same still. */
+  unchanged: ReadonlySet<string>;
+  /** Without scoring, outputs have no scores. */
+  scoring: {
+    /** of a right output without a score of its own, null where only the checker can say it */
+    accept_score: number | null;
+    /** A score beside 43 is a failure. */
+    only_beside_42: boolean;
+  } | null;
   /** How many passes may follow this one; null for a test of one pass. */
   passes_left: number | null;
 };
@@ -68,13 +73,16 @@ function notByItself({ judgement: { limit_exceeded, signal } }: CheckerRun): str
 }
 
 function icpcEnd(run: CheckerRun, exit_code: number | null): CheckerEnd {
-  const { feedback, passes_left } = run;
+  const { feedback, unchanged, passes_left } = run;
   const next_pass = passes_left !== null && feedback.has(NEXT_PASS);
   if (exit_code !== 42 && exit_code !== 43) {
     return failed(run, `exited with ${exit_code}: right is 42 and wrong is 43`);
   }
   if (exit_code === 43) {
     if (next_pass) return failed(run, `left ${NEXT_PASS} and exited with 43`);
+    const score = [SCORE, MULTIPLIER].find((name) => feedback.has(name) && !unchanged.has(name));
+    if (run.scoring?.only_beside_42 && score !== undefined)
+      return failed(run, `left ${score} and exited with 43`);
     return { ...messagesOf(run), kind: 'wrong', points: null, next_pass: false };
   }
   if (next_pass && passes_left === 0) return failed(run, 'asks for more passes than the set has');
@@ -86,7 +94,7 @@ function icpcEnd(run: CheckerRun, exit_code: number | null): CheckerEnd {
 /** The score that the checker left, null for none, or what is wrong with it. */
 function pointsLeft(
   feedback: CheckerRun['feedback'],
-  { accept_score }: { accept_score: number | null },
+  { accept_score }: NonNullable<CheckerRun['scoring']>,
 ): number | null | string {
   const [score, multiplier] = [feedback.get(SCORE), feedback.get(MULTIPLIER)];
   if (score !== undefined && multiplier !== undefined) return `left ${SCORE} and ${MULTIPLIER}`;

@@ -80,6 +80,14 @@ export function isUnscored(node: GroupNode | number): boolean {
   return typeof node !== 'number' && node.group.unscored === true;
 }
 
+/** Whether the tests of a group have no score: it is unscored, or a group around it is. */
+export function isWithinUnscored(groups: readonly JudgedGroup[], name: string): boolean {
+  const group = groups.find((each) => each.name === name);
+  if (group === undefined) return false;
+  if (group.unscored) return true;
+  return group.parent !== null && isWithinUnscored(groups, group.parent);
+}
+
 /** The indexes of the tests in a node, in order. */
 export function testsIn(node: GroupNode | number): number[] {
   return typeof node === 'number' ? [node] : node.children.flatMap(testsIn);

@@ -116,24 +116,106 @@ t.test('an expected result may come behind the test that ends a scored group', a
   t.match(stdout, /^2 submissions get what is expected$/m);
 });
 
-t.test('what the service cannot judge is no difference, unless that is everything', async (t) => {
-  const copy = join(folder, 'several');
+t.test(
+  'a language that the service does not have is no difference, unless nothing is judged',
+  async (t) => {
+    const copy = join(folder, 'several');
+    await cp(problemFolder({ name: 'yesno' }), copy, { recursive: true });
+    await writeFile(join(copy, 'submissions/accepted/other.kt'), 'fun main() {}');
+    const some = await runledger(['problem', 'check', copy], env);
+    t.equal(some.status, 0, some.stdout);
+    t.match(
+      some.stdout,
+      /^accepted\/other\.kt .* not judged: submissions\/accepted\/other\.kt: none/m,
+    );
+    t.match(
+      some.stdout,
+      /^1 of 4 submissions are not judged\n3 submissions get what is expected$/m,
+    );
+    for (const name of await readdir(join(copy, 'submissions')))
+      if (name !== 'accepted') await rm(join(copy, 'submissions', name), { recursive: true });
+    for (const name of ['yesno.py', 'spaces.py'])
+      await rm(join(copy, 'submissions/accepted', name));
+    const none = await runledger(['problem', 'check', copy, '--json'], env);
+    t.equal(none.status, 1);
+    t.match(JSON.parse(none.stdout), { not_judged: 1 });
+  },
+);
+
+t.test(
+  'a program that cannot be judged for another reason than its language differs',
+  async (t) => {
+    const copy = join(folder, 'unjudged');
+    await cp(problemFolder({ name: 'yesno' }), copy, { recursive: true });
+    const files = {
+      'accepted/long.py': `#${'x'.repeat(70_000)}`,
+      'accepted/two/a.py': '',
+      'accepted/two/b.py': '',
+      'mixed/misspelt.py': '# @EXPECTED_RESULTS@: WRONG-ANSWR\n',
+    };
+    for (const [path, text] of Object.entries(files)) {
+      await mkdir(dirname(join(copy, 'submissions', path)), { recursive: true });
+      await writeFile(join(copy, 'submissions', path), text);
+    }
+    const { status, stdout } = await runledger(['problem', 'check', copy], env);
+    t.equal(status, 1, stdout);
+    for (const row of [
+      /^accepted\/long\.py .* DIFFERS: it cannot be judged: .*code/m,
+      /^accepted\/two .* DIFFERS: it cannot be judged: .*none is called main\.py/m,
+      /^mixed\/misspelt\.py .* DIFFERS: it cannot be judged: .*WRONG-ANSWR is no known result/m,
+    ])
+      t.match(stdout, row);
+    t.match(stdout, /^3 of \d+ submissions do not get what is expected$/m);
+  },
+);
+
+t.test('without a program in time there is no time limit', async (t) => {
+  const copy = join(folder, 'no-limit');
   await cp(problemFolder({ name: 'yesno' }), copy, { recursive: true });
-  await writeFile(join(copy, 'submissions/accepted/other.kt'), 'fun main() {}');
-  await writeFile(join(copy, 'submissions/accepted/long.py'), `#${'x'.repeat(70_000)}`);
-  const some = await runledger(['problem', 'check', copy], env);
-  t.equal(some.status, 0, some.stdout);
+  await rm(join(copy, 'submissions/accepted'), { recursive: true });
+  const check = ['problem', 'check', copy];
+  const { status, stdout } = await runledger(check, env);
+  t.equal(status, 1, stdout);
+  t.notMatch(stdout, /^time limit: /m);
   t.match(
-    some.stdout,
-    /^accepted\/other\.kt .* not judged: submissions\/accepted\/other\.kt: none/m,
+    stdout,
+    /^the time limit cannot be determined: no program that has to be in time was judged$/m,
   );
-  t.match(some.stdout, /^accepted\/long\.py .* not judged: .*code/m);
-  t.match(some.stdout, /^2 of 5 submissions are not judged\n3 submissions get what is expected$/m);
-  await rm(join(copy, 'submissions/wrong_answer'), { recursive: true });
-  for (const name of ['yesno.py', 'spaces.py']) await rm(join(copy, 'submissions/accepted', name));
-  const none = await runledger(['problem', 'check', copy, '--json'], env);
-  t.equal(none.status, 1);
-  t.match(JSON.parse(none.stdout), { differ: 0, not_judged: 2 });
+  t.match(stdout, /submissions? gets? what is expected$/m);
+  const as_json = await runledger([...check, '--json'], env);
+  t.match(JSON.parse(as_json.stdout), { time_limit: null, no_time_limit: true, differ: 0 });
+  t.equal((await runledger([...check, '--time-limit', '1'], env)).status, 0);
+});
+
+t.test('what has to be too slow exceeds a computed limit by its margin', async (t) => {
+  const copy = join(folder, 'margin');
+  const burns = (seconds: number) =>
+    `import time\nn = input()\nwhile time.process_time() < ${seconds}: pass\nprint(n)\n`;
+  const files = {
+    'problem.yaml': `problem_format_version: 2025-09
+name: x
+limits: {time_resolution: 1, time_multipliers: {time_limit_to_tle: 3}}
+`,
+    'data/secret/1.in': '0\n',
+    'data/secret/1.ans': '0\n',
+    'submissions/accepted/same.py': 'print(input())\n',
+    'submissions/time_limit_exceeded/nearly.py': burns(1.8),
+    'submissions/time_limit_exceeded/slow.py': burns(60),
+  };
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(dirname(join(copy, path)), { recursive: true });
+    await writeFile(join(copy, path), text);
+  }
+  const { status, stdout, stderr } = await runledger(['problem', 'check', copy], env);
+  t.equal(status, 1, `${stdout}${stderr}`);
+  t.match(
+    stdout,
+    /^time_limit_exceeded\/nearly\.py .* DIFFERS: no test is TLE; it had 3 s, the time limit with its margin$/m,
+  );
+  t.match(stdout, /^time_limit_exceeded\/slow\.py +TLE +TLE /m);
+  t.match(stdout, /^time limit: 1 s\n1 of 3 submissions do not get what is expected$/m);
+  const given = await runledger(['problem', 'check', copy, '--time-limit', '1'], env);
+  t.equal(given.status, 0, given.stdout);
 });
 
 t.test('judge: a program on a folder and on an archive', async (t) => {

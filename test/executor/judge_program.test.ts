@@ -217,6 +217,30 @@ t.test('points of a checker are those of the test', async (t) => {
   );
 });
 
+t.test(
+  'a score beside 43 is a failure of the checker, unless an earlier pass left it',
+  async (t) => {
+    const groups = [group('all', { accept_score: 10, points: 'bounded' })];
+    const writes = (condition: string) =>
+      python(`import sys
+n = int(sys.stdin.read())
+if ${condition}: open(sys.argv[3] + 'score.txt', 'w').write('0')
+if n == 1: open(sys.argv[3] + 'nextpass.in', 'w').write('2')
+sys.exit(42 if n == 1 else 43)`);
+    const of = (checker: JudgeProgram, more: Partial<Judging> = {}) =>
+      judged(ECHO, {
+        ...{ scoring: 'score', groups, checker, passes: 2 },
+        ...{ tests: [aTest('1', null, { group: 'all' })], ...more },
+      });
+    t.match(await of(writes('n == 1')), { verdict: 'WA' });
+    t.match((await of(writes('n == 2'))).tests, [
+      { verdict: 'IE', message: 'the checker left score.txt and exited with 43' },
+    ]);
+    const legacy = [group('all', { accept_score: 10 })];
+    t.match(await of(writes('n == 2'), { groups: legacy }), { verdict: 'WA' });
+  },
+);
+
 const PASSES = `import os, sys
 state = sys.argv[3] + 'rounds/of/this/state'
 os.makedirs(os.path.dirname(state), exist_ok=True)
@@ -242,6 +266,9 @@ t.test('a program runs again on what the checker left', async (t) => {
   });
   const two = await judged(doubles, { checker, tests, passes: 2 });
   t.match(two, { verdict: 'IE', tests: [{ message: /^the checker asks for more passes/ }] });
+  const measures = { cpu_time_us: null, wall_time_us: null, memory_peak_bytes: null };
+  const nothing_of_program = { exit_code: null, signal: null, ...measures };
+  t.match(two.tests, [nothing_of_program], 'an IE says nothing of the pass before it');
   const fails = 'n = int(input())\nif n == 2: raise SystemExit(1)\nprint(2 * n)';
   t.match(await judged(fails, { checker, tests, passes: 3 }), { verdict: 'RE', exit_code: 1 });
   const one = await judged(doubles, { checker, tests });
@@ -288,6 +315,28 @@ sys.exit(42 if line else 43)`;
   t.match(fails, { verdict: 'RE', exit_code: 3 });
   const asks = await judged('print(1)', more);
   t.match(asks, { verdict: 'IE', tests: [{ message: /^the interactor asks for more passes/ }] });
+});
+
+t.test('the transcript of several passes has all of them, up to its limit', async (t) => {
+  const code = `import sys
+first = sys.argv[1]
+n = int(open(first).read())
+print(n, flush=True)
+said = sys.stdin.read()
+if n == 1: open(sys.argv[3] + 'nextpass.in', 'w').write('2')
+sys.exit(42)`;
+  const talk = async (program: string) => {
+    const more = { interactor: python(code), tests: [aTest('1', null)], passes: 2 };
+    const outcome = await judged(program, { ...more, transcript: true });
+    t.match(outcome, { verdict: 'AC' });
+    return text(outcome.judged!.transcript!);
+  };
+  const short = await talk('print("pass", input())');
+  const [first, second] = [short.indexOf('pass 1\n'), short.indexOf('pass 2\n')];
+  t.ok(first >= 0 && second > first, short);
+  const long = await talk('print("x" * 60_000, input())');
+  t.equal(long.length, 64 * 1024);
+  t.match(long, / 1\n(.|\n)*x$/);
 });
 
 t.test('a silent program uses up its own time, and not that of its interactor', async (t) => {

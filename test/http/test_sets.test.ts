@@ -185,6 +185,7 @@ t.test('a bad archive is a 400 that names the entry, and nothing of it stays', a
     const [{ path, message }] = reply.json.fields;
     t.match(`${path === '' ? 'the package' : path}: ${message}`, expected, title);
   }
+  const IN_C = { ...LEGACY, 'problem.yaml': 'validation: custom\n' };
   const packages: [Files, string][] = [
     [{ ...LEGACY, 'data/secret/2.in': 'x' }, 'data/secret/2.in'],
     [{ 'problem.yaml': 'name: x\n' }, 'data/secret'],
@@ -193,7 +194,8 @@ t.test('a bad archive is a 400 that names the entry, and nothing of it stays', a
     [{ ...LEGACY, ...checked(65) }, 'data'],
     [{ ...LEGACY, ...checked(1, 'x'.repeat(4097)) }, 'data'],
     [{ ...LEGACY, ...checked(40), 'data/secret/testdata.yaml': moreArgs(25) }, 'secret'],
-    [{ ...LEGACY, 'output_validators/v.c': '', 'problem.yaml': 'validation: custom\n' }, 'v.c'],
+    [{ ...IN_C, 'output_validators/v.c': '' }, 'output_validators/v.c'],
+    [{ ...IN_C, 'output_validators/v/validate.c': '' }, 'output_validators/v/validate.c'],
   ];
   for (const [files, path] of packages) {
     const reply = await upload(service, key, archiveOf(files));

@@ -173,7 +173,11 @@ export class BareJudge {
       judgement: { verdict: 'RE', exit_code: run.code, signal: run.signal, limit_exceeded: null },
       stderr: new Uint8Array(),
       feedback,
-      scoring: set.scoring === 'score' ? { accept_score: group.accept_score } : null,
+      scoring:
+        set.scoring === 'score'
+          ? { accept_score: group.accept_score, only_beside_42: false }
+          : null,
+      unchanged: new Set(),
       passes_left: set.passes > 1 ? set.passes - pass : null,
     });
   }

@@ -22,12 +22,17 @@ function run(exit_code: number, over: Partial<CheckerRun> = {}): CheckerRun {
     feedback: new Map(),
     scoring: null,
     passes_left: null,
+    unchanged: new Set(),
     ...over,
   };
 }
 
 const left = (files: Record<string, string>) =>
   new Map(Object.entries(files).map(([name, text]) => [name, bytes(text)]));
+const scoring = (accept_score: number | null, only_beside_42 = false) => ({
+  accept_score,
+  only_beside_42,
+});
 const NOTHING = { message: '', team_message: '', points: null, next_pass: false };
 const end = (exit_code: number, over: Partial<CheckerRun> = {}) => checkerEnd(run(exit_code, over));
 
@@ -105,7 +110,7 @@ t.test('a checker that does not end by itself has failed, in both protocols', as
 
 t.test('icpc: a right output may have a score, or a share of the test’s score', async (t) => {
   const scored = (files: Record<string, string>, code = 42) =>
-    end(code, { feedback: left(files), scoring: { accept_score: 20 } });
+    end(code, { feedback: left(files), scoring: scoring(20) });
   const points: [Record<string, string>, number | null][] = [
     [{}, null],
     [{ 'score.txt': '12.5' }, 12.5],
@@ -132,7 +137,7 @@ t.test('icpc: a right output may have a score, or a share of the test’s score'
     t.match(scored(files), { kind: 'failed', message, points: null }, JSON.stringify(files));
   }
   const unbounded = (files: Record<string, string>) =>
-    end(42, { feedback: left(files), scoring: { accept_score: null } });
+    end(42, { feedback: left(files), scoring: scoring(null) });
   t.match(unbounded({ 'score_multiplier.txt': '0.5' }), {
     kind: 'failed',
     message: 'the checker left score_multiplier.txt, and the score of its test is unbounded',
@@ -141,6 +146,20 @@ t.test('icpc: a right output may have a score, or a share of the test’s score'
   t.match(unbounded({}), { kind: 'right', points: null });
   t.match(scored({ 'score.txt': '5' }, 43), { kind: 'wrong', points: null });
   t.match(end(42, { feedback: left({ 'score.txt': 'x' }) }), { kind: 'right', points: null });
+});
+
+t.test('icpc: a score beside 43 is a failure, if this pass left it', async (t) => {
+  for (const name of ['score.txt', 'score_multiplier.txt']) {
+    const feedback = left({ [name]: '0', 'judgemessage.txt': 'half' });
+    t.match(end(43, { feedback, scoring: scoring(10, true) }), {
+      kind: 'failed',
+      message: `the checker left ${name} and exited with 43\nhalf`,
+    });
+    const unchanged = new Set([name]);
+    t.match(end(43, { feedback, scoring: scoring(10, true), unchanged }), { kind: 'wrong' });
+    t.match(end(43, { feedback, scoring: scoring(10) }), { kind: 'wrong', points: null });
+    t.match(end(43, { feedback }), { kind: 'wrong' }, 'without scoring the file means nothing');
+  }
 });
 
 t.test(
@@ -160,8 +179,10 @@ t.test(
     t.match(pass(42, 0), { kind: 'failed', message: /asks for more passes than the set has/ });
     t.match(pass(42, null), { kind: 'right', next_pass: false }, 'a test of one pass has no next');
     const scored = new Map([...feedback, ['score.txt', bytes('7')]]);
-    const scoring = { accept_score: 1 };
-    t.match(pass(42, 1, { feedback: scored, scoring }), { next_pass: true, points: null });
+    t.match(pass(42, 1, { feedback: scored, scoring: scoring(1) }), {
+      next_pass: true,
+      points: null,
+    });
   },
 );
 
@@ -182,8 +203,8 @@ t.test('testlib: exit codes, and stderr as the message', async (t) => {
 });
 
 t.test('testlib: points are read from stderr', async (t) => {
-  const points = (text: string, scoring: CheckerRun['scoring'] = { accept_score: 1 }) =>
-    end(7, { protocol: 'testlib', stderr: bytes(text), scoring });
+  const points = (text: string, scored: CheckerRun['scoring'] = scoring(1)) =>
+    end(7, { protocol: 'testlib', stderr: bytes(text), scoring: scored });
   t.match(points('points 12.50 partly right\n'), {
     kind: 'right',
     points: 12.5,

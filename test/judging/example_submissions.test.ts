@@ -111,6 +111,7 @@ t.test('a program that cannot be run says why, and the others are read', async (
   t.match(one(read, 'accepted/a.kt'), {
     program: null,
     why_not: /^submissions\/accepted\/a\.kt: none of its files/,
+    is_foreign: true,
   });
   t.equal(one(read, 'accepted/b.py')?.why_not, null);
 });
@@ -162,7 +163,7 @@ accepted/{fast,quick}*.py:
     required: [AC]
     score: 4
   secret/g:
-    permitted: [AC]
+    permitted: [AC, TLE]
     use_for_time_limit: upper
 `;
 
@@ -189,7 +190,7 @@ t.test('submissions.yaml', async (t) => {
     [both, ANY, ANY],
     [both, 'AC', ANY],
     [both, ANY, 'AC'],
-    ['secret/g/2', 'AC', ANY],
+    ['secret/g/2', 'AC,TLE', 'TLE'],
   ]);
   const fastest = one(read, 'accepted/fastest.py')?.requirements;
   t.match(fastest?.[1], {
@@ -205,6 +206,29 @@ t.test('submissions.yaml', async (t) => {
   t.strictSame(read.timing, { ac_to_time_limit: 2, time_limit_to_tle: 1.5, resolution: 1 });
 });
 
+t.test('what is used for the time limit is required or permitted', async (t) => {
+  const ruled = async (yaml: string) => {
+    const files = {
+      ...NEW,
+      'submissions/mixed/a.py': '',
+      'submissions/submissions.yaml': `mixed/*: ${yaml}\n`,
+    };
+    const read = await readWithSubmissions(t, files);
+    return [...rules(read, 'mixed/a.py')!, one(read, 'mixed/a.py')?.requirements[0]?.time_limit];
+  };
+  const both = 'secret/1';
+  t.strictSame(await ruled('{use_for_time_limit: upper}'), [[both, ANY, 'TLE'], 'upper']);
+  t.strictSame(await ruled('{use_for_time_limit: lower}'), [[both, 'AC,WA,RTE', ANY], 'lower']);
+  t.strictSame(await ruled('{use_for_time_limit: lower, permitted: [WA, TLE]}'), [
+    [both, 'WA', ANY],
+    'lower',
+  ]);
+  t.strictSame(await ruled('{use_for_time_limit: upper, required: [WA, TLE]}'), [
+    [both, ANY, 'TLE'],
+    'upper',
+  ]);
+});
+
 t.test('a submissions.yaml that is wrong', async (t) => {
   const cases: [yaml: string, message: RegExp][] = [
     [
@@ -218,6 +242,14 @@ t.test('a submissions.yaml that is wrong', async (t) => {
     ['"{a,b": {}', /its braces are not balanced/],
     [`"${'{a,b}'.repeat(30)}": {}`, /stand for too many names/],
     ['accepted: [AC]', /accepted must be a map/],
+    [
+      'accepted: {use_for_time_limit: lower, permitted: [TLE]}',
+      /accepted\.use_for_time_limit: lower needs a permitted result other than TLE/,
+    ],
+    [
+      'accepted: {use_for_time_limit: upper, required: [WA]}',
+      /accepted\.use_for_time_limit: upper requires TLE/,
+    ],
   ];
   for (const [yaml, message] of cases) {
     const files = { ...NEW, 'submissions/submissions.yaml': yaml, 'submissions/accepted/a.py': '' };

@@ -76,3 +76,33 @@ t.test('an archive and a folder may be read again and at the same time', async (
   ]);
   t.strictSame(a, b);
 });
+
+t.test('names that differ by case count where they are read', async (t) => {
+  const twins = (folder: string) => ({ [`${folder}a.py`]: 'exit(42)', [`${folder}A.py`]: '' });
+  for (const top of ['', 'sums/']) {
+    const files = (more: Files) =>
+      Object.fromEntries(
+        Object.entries({ ...LEGACY, ...more }).map(([path, text]) => [`${top}${path}`, text]),
+      );
+    for (const folder of ['submissions/accepted/', 'input_validators/']) {
+      const archive = await onDisk(t, archiveOf(files(twins(folder))));
+      const { set } = await readPackage(archive, DEFAULT_PACKAGE_BOUNDS, new Keeper().onFile);
+      t.equal(set.tests.length, 1, folder);
+    }
+    const read_twins: [string, RegExp][] = [
+      ['', /A\.py: its name and (sums\/)?a\.py differ by case alone$/],
+      ['data/secret/', /A\.py: its name and .*data\/secret\/a\.py differ by case alone$/],
+      ['output_validators/', /A\.py: its name and .*a\.py differ by case alone$/],
+    ];
+    for (const [folder, message] of read_twins) {
+      const archive = await onDisk(t, archiveOf(files(twins(folder))));
+      const reading = readPackage(archive, DEFAULT_PACKAGE_BOUNDS, new Keeper().onFile);
+      await t.rejects(reading, { name: 'PackageProblem', message }, folder);
+    }
+    const other_data = files({ 'Data/secret/1.in': '', 'Data/secret/1.ans': '' });
+    const archive = await onDisk(t, archiveOf(other_data));
+    await t.rejects(readPackage(archive, DEFAULT_PACKAGE_BOUNDS, new Keeper().onFile), {
+      message: /Data: its name and (sums\/)?data differ by case alone$/,
+    });
+  }
+});

@@ -103,6 +103,8 @@ t.test('a program that crashes while it talks to an interactor', async (t) => {
       'submissions/run_time_error/a.py': '',
       'submissions/wrong_answer/a.py': '',
       'submissions/accepted/a.py': '',
+      'submissions/mixed/crash.py': '# @EXPECTED_RESULTS@: RUN-ERROR\n',
+      'submissions/mixed/wrong.py': '# @EXPECTED_RESULTS@: WRONG-ANSWER\n',
     }),
     'problem.yaml': 'validation: custom interactive\n',
     'output_validators/v.py': '',
@@ -121,6 +123,12 @@ t.test('a program that crashes while it talks to an interactor', async (t) => {
   t.strictSame(await ofTests('run_time_error/a.py', crashed), fits);
   t.strictSame(await ofTests('run_time_error/a.py', { exit_code: null, signal: 'SIGSEGV' }), fits);
   t.strictSame(await ofTests('wrong_answer/a.py', crashed), fits);
+  t.strictSame(await ofTests('mixed/crash.py', crashed), fits, 'as a comment expects');
+  t.strictSame(await ofTests('mixed/wrong.py', crashed), fits);
+  t.strictSame(
+    await ofTests('mixed/crash.py', { exit_code: 0, signal: null }),
+    differs('its source expects RTE'),
+  );
   t.strictSame(
     await ofTests('run_time_error/a.py', { exit_code: 0, signal: null }),
     differs('no test is RTE'),
@@ -215,6 +223,33 @@ t.test('the points of a checker, where the record does not have them', async (t)
   );
   t.strictSame(of('AC=20', { score: 20 }), fits);
   matchLists(t, of('AC', { score: 20 }), { differences: [/^the score of secret\/a is not known/] });
+});
+
+t.test('a score of a group to which no points of a checker belong', async (t) => {
+  const { of } = await checking(
+    {
+      'problem.yaml': `${NEW['problem.yaml']}type: scoring\n`,
+      'output_validator/v.py': 'exit(42)',
+      ...emptyTests('data/sample/1', 'data/secret/a/1', 'data/secret/b/1'),
+      'data/secret/a/test_group.yaml': 'max_score: 40\n',
+      'data/secret/b/test_group.yaml': 'max_score: 60\nscore_aggregation: sum\n',
+      'submissions/mixed/a.py': '',
+      'submissions/submissions.yaml': 'mixed: {secret/a: {score: 40}, secret/b: {score: 0}}',
+    },
+    'mixed/a.py',
+  );
+  t.strictSame(
+    of('AC AC WA', { score: 40 }),
+    fits,
+    'a sample has no points, nor does a rejected test',
+  );
+  t.strictSame(
+    of('AC WA WA', { score: 0 }),
+    differs('its score in secret/a is 0, and should be 40'),
+  );
+  matchLists(t, of('AC AC AC', { score: 40 }), {
+    differences: [/^the score of secret\/a is not known/, /^the score of secret\/b is not known/],
+  });
 });
 
 t.test('partially accepted: accepted by the grader, without the best score', async (t) => {

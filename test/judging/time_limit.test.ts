@@ -1,7 +1,11 @@
 /** The time limit that follows from example submissions. */
 import t from 'tap';
 import type { Requirement } from '../../src/judging/packages/expected_results.ts';
-import { boundsTimeLimit, timeLimitFrom } from '../../src/judging/packages/time_limit.ts';
+import {
+  boundsTimeLimit,
+  exceedsTimeLimit,
+  timeLimitFrom,
+} from '../../src/judging/packages/time_limit.ts';
 
 const requirement = (time_limit: Requirement['time_limit'], ...tests: string[]): Requirement => ({
   tests,
@@ -23,8 +27,15 @@ t.test('the slowest run that has to be in time bounds the limit from below', asy
   t.equal(limit(requirement('lower', 'a', 'b')), 1.4);
   t.equal(limit(requirement('lower', 'a')), 0.7, 'only the tests that it is about count');
   t.equal(limit(requirement('lower', 'a'), requirement(null, 'b')), 0.7);
-  t.equal(limit(requirement('upper', 'b')), 0.1, 'one that is to be late does not count');
-  t.equal(timeLimitFrom(TIMING, []), 0.1);
+  t.equal(limit(requirement('upper', 'b')), null, 'one that is to be late does not count');
+  t.equal(timeLimitFrom(TIMING, []), null);
+  const instant = {
+    requirements: [requirement('lower', 'a')],
+    tests: [{ name: 'a', cpu_time: 0 }],
+  };
+  t.equal(timeLimitFrom(TIMING, [instant]), 0.1);
+  const not_run = { ...instant, tests: [{ name: 'a', cpu_time: null }] };
+  t.equal(timeLimitFrom(TIMING, [not_run]), null);
   const legacy = { ac_to_time_limit: 5, time_limit_to_tle: 2, resolution: 1 };
   t.equal(timeLimitFrom(legacy, [submission(requirement('lower', 'b'))]), 4);
   const two = [submission(requirement('lower', 'a')), submission(requirement('lower', 'b'))];
@@ -34,4 +45,6 @@ t.test('the slowest run that has to be in time bounds the limit from below', asy
 t.test('whether a submission bounds the limit', async (t) => {
   t.ok(boundsTimeLimit(submission(requirement(null, 'a'), requirement('lower', 'a'))));
   t.notOk(boundsTimeLimit(submission(requirement(null, 'a'), requirement('upper', 'a'))));
+  t.ok(exceedsTimeLimit(submission(requirement('lower', 'a'), requirement('upper', 'b'))));
+  t.notOk(exceedsTimeLimit(submission(requirement(null, 'a'), requirement('lower', 'a'))));
 });

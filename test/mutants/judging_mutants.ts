@@ -113,6 +113,8 @@ export const judgingMutants: readonly Mutant[] = [
       'if (false) return failed(run, `left',
     ],
     ['passes are counted', 'next_pass && passes_left === 0', 'false'],
+    ['a score needs 42', 'run.scoring?.only_beside_42 && ', 'false && '],
+    ['a score of an earlier pass may stay', ' && !unchanged.has(name)', ''],
     [
       'a test of one pass has no next',
       'passes_left !== null && feedback.has(NEXT_PASS)',

@@ -3,7 +3,8 @@
  * the package expects.
  *
  * A package without a time limit gets one that follows from the submissions that have to be in time, so these are judged
- * first, under the longest limit. A submission that may be too slow costs its whole limit on each test. So it is judged up
+ * first, under the longest limit. Those that have to be too slow must exceed the limit with its margin, so they get that much.
+ * A submission that may be too slow costs its whole limit on each test. So it is judged up
  * to the first test that is not accepted, and on all tests only if that leaves it open.
  */
 import { ApiError, type Client, type ResultRecord } from '../../client/client.ts';
@@ -15,7 +16,12 @@ import {
   readPackageWithSubmissions,
 } from '../../judging/packages/read_package.ts';
 import { checkSubmission, type SubmissionCheck } from '../../judging/packages/submission_check.ts';
-import { boundsTimeLimit, timeLimitFrom } from '../../judging/packages/time_limit.ts';
+import {
+  boundsTimeLimit,
+  exceedsTimeLimit,
+  timeLimitFrom,
+  withMargin,
+} from '../../judging/packages/time_limit.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
 import { type Command, CommandFailed, type Context, JSON_OPTION } from '../command.ts';
 import { followSubmission } from '../follow_submission.ts';
@@ -44,9 +50,9 @@ export const command: Command = {
     try {
       const test_set = await storedSet(client, path, read.set, bounds);
       const judging = { client, read, test_set, named: options.named, spinner };
-      const { rows, time_limit } = await judgeAll(judging, options);
+      const checked = await judgeAll(judging, options);
       spinner.stop();
-      return report(context, rows, time_limit);
+      return report(context, checked);
     } catch (error) {
       spinner.stop();
       throw failedCall(error);
@@ -65,8 +71,15 @@ type Row = {
   submission: ExampleSubmission;
   record: ResultRecord | null;
   differences: string[];
-  /** Why the service cannot judge it, as for a language that it does not have. This is no difference. */
+  /** Why it is not judged: the service does not have its language. This is no difference. */
   not_judged: string | null;
+};
+type Checked = {
+  rows: Row[];
+  /** in seconds; null: the set's own, or that of the service */
+  time_limit: number | null;
+  /** It cannot be determined, though the package needs one. */
+  no_time_limit: boolean;
 };
 
 /** The most CPU time that the service allows, as its OpenAPI document says. */
@@ -87,25 +100,45 @@ type ServedLimits = {
   };
 };
 
-async function judgeAll(judging: Judging, options: JudgingOptions) {
+async function judgeAll(judging: Judging, options: JudgingOptions): Promise<Checked> {
   const { read } = judging;
   const { submissions, set, timing } = read;
   const is_set = options.time_limit !== null || set.limits.cpu_time_ms !== undefined;
   const rows = new Map<ExampleSubmission, Row>();
   let time_limit = options.time_limit;
+  let no_time_limit = false;
+  /** for what has to be too slow, where the limit is computed */
+  let late_s: number | null = null;
   if (!is_set && timing !== null) {
     const bounding = submissions.filter(boundsTimeLimit);
     const longest_s = await longestOf(judging.client);
-    await eachJudged(judging, bounding, longest_s, rows);
+    await eachJudged(judging, bounding, () => longest_s, rows);
     const timed = [...rows.values()].map(({ submission, record }) => ({
       requirements: submission.requirements,
       tests: timesOf(record),
     }));
-    time_limit = Math.min(timeLimitFrom(timing, timed), longest_s);
+    const computed = timeLimitFrom(timing, timed);
+    no_time_limit = computed === null;
+    if (computed !== null) {
+      time_limit = Math.min(computed, longest_s);
+      late_s = Math.min(withMargin(timing, time_limit), longest_s);
+    }
   }
-  const others = submissions.filter((submission) => !rows.has(submission));
-  await eachJudged(judging, others, time_limit, rows);
-  return { rows: submissions.map((submission) => rows.get(submission)!), time_limit };
+  const others = submissions.filter((each) => !rows.has(each) || exceedsTimeLimit(each));
+  const limitOf = (each: ExampleSubmission) =>
+    late_s !== null && exceedsTimeLimit(each) ? late_s : time_limit;
+  await eachJudged(judging, others, limitOf, rows);
+  const in_order = submissions.map((submission) => withLateLimit(rows.get(submission)!, late_s));
+  return { rows: in_order, time_limit, no_time_limit };
+}
+
+/** Says what limit it had, if it differs: the report has another one. */
+function withLateLimit(row: Row, late_s: number | null): Row {
+  const { submission, record, differences } = row;
+  if (late_s === null || !exceedsTimeLimit(submission)) return row;
+  if (record === null || differences.length === 0) return row;
+  const note = `it had ${late_s} s, the time limit with its margin`;
+  return { ...row, differences: [...differences, note] };
 }
 
 const timesOf = (record: ResultRecord | null) =>
@@ -117,7 +150,7 @@ const AT_ONCE = 4;
 async function eachJudged(
   judging: Judging,
   submissions: readonly ExampleSubmission[],
-  time_limit: number | null,
+  limitOf: (submission: ExampleSubmission) => number | null,
   rows: Map<ExampleSubmission, Row>,
 ): Promise<void> {
   const left = [...submissions];
@@ -128,7 +161,7 @@ async function eachJudged(
   };
   const lane = async () => {
     for (let next = left.shift(); next !== undefined; next = left.shift()) {
-      rows.set(next, await judgeOne(judging, next, time_limit).catch(stop));
+      rows.set(next, await judgeOne(judging, next, limitOf(next)).catch(stop));
       judging.spinner.say(`${rows.size} of ${judging.read.submissions.length} submissions`);
     }
   };
@@ -140,8 +173,8 @@ async function judgeOne(
   submission: ExampleSubmission,
   time_limit: number | null,
 ): Promise<Row> {
-  const { program, why_not } = submission;
-  if (program === null) return notJudged(submission, why_not ?? '');
+  const { program, why_not, is_foreign } = submission;
+  if (program === null) return notJudged(submission, why_not ?? '', is_foreign);
   const { groups_stop } = judging.read;
   const may_be_slow = submission.requirements.every(({ permitted }) => permitted.includes('TLE'));
   const stops = groups_stop || may_be_slow;
@@ -151,15 +184,16 @@ async function judgeOne(
     return rowOf(submission, await judged(judging, submission, program, 'never', time_limit));
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 400) throw error;
-    return notJudged(submission, error.message.replace(/\n */g, ' '));
+    const is_foreign_here = error.fields.some(({ path }) => path === 'language');
+    return notJudged(submission, error.message.replace(/\n */g, ' '), is_foreign_here);
   }
 }
 
-const notJudged = (submission: ExampleSubmission, why: string): Row => ({
+const notJudged = (submission: ExampleSubmission, why: string, is_foreign: boolean): Row => ({
   submission,
   record: null,
-  differences: [],
-  not_judged: why,
+  differences: is_foreign ? [] : [`it cannot be judged: ${why}`],
+  not_judged: is_foreign ? why : null,
 });
 
 type Judged = { record: ResultRecord; check: SubmissionCheck };
@@ -191,15 +225,19 @@ const rowOf = (submission: ExampleSubmission, { record, check }: Judged): Row =>
   not_judged: null,
 });
 
-function report(context: Context, rows: readonly Row[], time_limit: number | null): number {
+function report(context: Context, { rows, time_limit, no_time_limit }: Checked): number {
   const wrong = rows.filter(({ differences }) => differences.length > 0).length;
   const not_judged = rows.filter((row) => row.not_judged !== null).length;
   if (context.json) {
-    context.answer({ time_limit, submissions: rows.map(rowAsJson), differ: wrong, not_judged });
+    context.answer({
+      ...{ time_limit, no_time_limit },
+      ...{ submissions: rows.map(rowAsJson), differ: wrong, not_judged },
+    });
   } else {
     const head = ['submission', 'expected', 'got', 'score', 'slowest', ''];
     context.answer(columns([head, ...rows.map(cellsOf)]));
     if (time_limit !== null) context.answer(`time limit: ${time_limit} s`);
+    if (no_time_limit) context.answer(NO_TIME_LIMIT);
     const judged = rows.length - not_judged;
     if (not_judged > 0)
       context.answer(`${not_judged} of ${rows.length} submissions are not judged`);
@@ -209,8 +247,11 @@ function report(context: Context, rows: readonly Row[], time_limit: number | nul
         : `${wrong} of ${judged} submissions do not get what is expected`,
     );
   }
-  return wrong === 0 && not_judged < rows.length ? 0 : 1;
+  return wrong === 0 && !no_time_limit && not_judged < rows.length ? 0 : 1;
 }
+
+const NO_TIME_LIMIT =
+  'the time limit cannot be determined: no program that has to be in time was judged';
 
 function rowAsJson({ submission, record, differences, not_judged }: Row) {
   return {

@@ -180,8 +180,8 @@ function readAndStore(
   bounds: PackageBounds,
   signal: AbortSignal,
 ): Promise<Answer> {
-  return usePackage(path, bounds, signal, async ({ set, contentOf }) => {
-    checkSet(set, web.config.languages);
+  return usePackage(path, bounds, signal, async ({ set, validator_path, contentOf }) => {
+    checkSet(set, validator_path, web.config.languages);
     if (await overQuota(web, owner, set)) return problem('quota_exceeded');
     const traceparent = parseTraceparent(headerText(exchange.req.headers['traceparent']));
     const request = { request_id: exchange.id, traceparent };
@@ -217,11 +217,11 @@ async function overQuota(web: Web, owner: Caller, set: TestSet): Promise<boolean
 }
 
 /** Rules of this service that the format does not have. */
-function checkSet(set: TestSet, languages: readonly string[]): void {
+function checkSet(set: TestSet, validator_path: string | null, languages: readonly string[]): void {
   for (const program of [set.checker, set.interactor]) {
     if (program !== null && !languages.includes(program.language)) {
       throw new PackageProblem(
-        program.source,
+        validator_path ?? program.source,
         `the language ${program.language} is not one of this deployment`,
       );
     }

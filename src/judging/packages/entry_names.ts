@@ -1,6 +1,7 @@
 /**
  * Checks the paths of a package's files. A path that is accepted means one file, wherever the package is unpacked: it is
- * relative, climbs nowhere, and differs from every other path by more than case.
+ * relative, climbs nowhere, and differs from every other path. That it does so by more than case is checked where it is read
+ * (file_tree.ts).
  */
 import { NAME_BYTES, type PackageBounds } from './package_bounds.ts';
 import { PackageProblem } from './package_problem.ts';
@@ -52,38 +53,26 @@ export function isHidden(path: string): boolean {
 
 export const isHiddenName = (name: string) => name.startsWith('.') || name === '__MACOSX';
 
-/** All paths of a package, without regard to case. */
+/** All paths of a package. */
 export class PathsInUse {
-  readonly #files = new Map<string, string>();
-  readonly #folders = new Map<string, string>();
+  readonly #files = new Set<string>();
+  readonly #folders = new Set<string>();
 
   addFile(path: string): void {
-    const folded = fold(path);
-    if (this.#folders.has(folded)) throw new PackageProblem(path, 'it is a file and a folder');
-    const other = this.#files.get(folded);
-    if (other === path) throw new PackageProblem(path, 'two entries have this name');
-    if (other !== undefined) {
-      throw new PackageProblem(path, `its name and ${other} differ by case alone`);
-    }
-    this.#files.set(folded, path);
+    if (this.#folders.has(path)) throw new PackageProblem(path, 'it is a file and a folder');
+    if (this.#files.has(path)) throw new PackageProblem(path, 'two entries have this name');
+    this.#files.add(path);
     this.addFolder(parentOf(path));
   }
 
   addFolder(path: string): void {
     for (let folder = path; folder !== ''; folder = parentOf(folder)) {
-      const folded = fold(folder);
-      if (this.#files.has(folded)) throw new PackageProblem(folder, 'it is a file and a folder');
-      const other = this.#folders.get(folded);
-      if (other === folder) return;
-      if (other !== undefined) {
-        throw new PackageProblem(folder, `its name and ${other} differ by case alone`);
-      }
-      this.#folders.set(folded, folder);
+      if (this.#files.has(folder)) throw new PackageProblem(folder, 'it is a file and a folder');
+      if (this.#folders.has(folder)) return;
+      this.#folders.add(folder);
     }
   }
 }
-
-const fold = (path: string) => path.normalize('NFC').toLowerCase();
 
 function parentOf(path: string): string {
   return path.slice(0, Math.max(path.lastIndexOf('/'), 0));

@@ -5,7 +5,7 @@ import { ExpectedResults, type Requirement } from './expected_results.ts';
 import type { FileTree } from './file_tree.ts';
 import type { PackageBounds } from './package_bounds.ts';
 import type { Contents } from './package_contents.ts';
-import { PackageProblem } from './package_problem.ts';
+import { PackageProblem, UnknownLanguage } from './package_problem.ts';
 import type { ProblemSettings } from './problem_settings.ts';
 import {
   filesOfFile,
@@ -24,6 +24,8 @@ export type ExampleSubmission = {
   /** null where it cannot be run; then `why_not` says why */
   program: Program | null;
   why_not: string | null;
+  /** It cannot be run because of its language. This is no mistake of the package. */
+  is_foreign: boolean;
   requirements: Requirement[];
   /** Its verdict is one of these: a comment in its source says so, and neither its folder nor anything else counts. */
   verdicts: FinalVerdict[] | null;
@@ -105,7 +107,7 @@ async function readOne(
       constants,
       for_request: true,
     });
-    const read = { ...rest, program, why_not: null, verdicts: null };
+    const read = { ...rest, program, why_not: null, is_foreign: false, verdicts: null };
     if (SELF_EXPLANATORY.test(path)) return read;
     const { verdicts, score } = await annotation(files, bounds);
     return score === null
@@ -113,7 +115,8 @@ async function readOne(
       : { ...read, requirements: expected.ofScore(score) };
   } catch (error) {
     if (!(error instanceof PackageProblem)) throw error;
-    return { ...rest, program: null, why_not: error.message, verdicts: null };
+    const is_foreign = error instanceof UnknownLanguage;
+    return { ...rest, program: null, why_not: error.message, is_foreign, verdicts: null };
   }
 }
 

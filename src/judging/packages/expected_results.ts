@@ -20,7 +20,10 @@ export type Requirement = {
   score: { group: string | null; min: number; max: number } | null;
   /** It is part of a judge message of one of the tests. */
   message: string;
-  /** what the submission says of the time limit where the package sets none: a bound from below or above */
+  /**
+   * What the submission says of the time limit where the package sets none. `lower`: the limit is above its times, and no TLE
+   * is permitted. `upper`: the limit is below its longest time, and a TLE is required.
+   */
   time_limit: 'lower' | 'upper' | null;
 };
 
@@ -123,8 +126,18 @@ export class ExpectedResults {
     tests = this.#set.tests.map(({ name }) => name),
     group: string | null = null,
   ): Requirement {
-    const permitted = resultsOf(settings, 'permitted') ?? rule.permitted ?? ALL;
-    const required = resultsOf(settings, 'required') ?? rule.required ?? ALL;
+    const use = settings?.oneOf('use_for_time_limit', ['true', 'false', 'lower', 'upper']) ?? null;
+    const permitted = (resultsOf(settings, 'permitted') ?? rule.permitted ?? ALL).filter(
+      (result) => use !== 'lower' || result !== 'TLE',
+    );
+    const required = (resultsOf(settings, 'required') ?? rule.required ?? ALL).filter(
+      (result) => use !== 'upper' || result === 'TLE',
+    );
+    const wrong = (problem: string) => settings!.problem('use_for_time_limit', problem);
+    if (use === 'lower' && permitted.length === 0)
+      throw wrong('lower needs a permitted result other than TLE');
+    if (use === 'upper' && required.length === 0)
+      throw wrong('upper requires TLE, and required does not have it');
     const score = settings === undefined ? null : scoreOf(settings, group);
     const message = settings?.text('message') ?? '';
     return {
@@ -133,7 +146,7 @@ export class ExpectedResults {
       required,
       score,
       message,
-      time_limit: timeLimitOf(settings, permitted, required, rule.time_limit),
+      time_limit: timeLimitOf(use, permitted, required, rule.time_limit),
     };
   }
 }
@@ -174,15 +187,14 @@ function scoreOf(settings: Settings, group: string | null): Requirement['score']
 }
 
 function timeLimitOf(
-  settings: Settings | undefined,
+  use: 'true' | 'false' | 'lower' | 'upper' | null,
   permitted: TestResult[],
   required: TestResult[],
   usual: Requirement['time_limit'] | undefined,
 ): Requirement['time_limit'] {
-  const use = settings?.oneOf('use_for_time_limit', ['true', 'false', 'lower', 'upper']);
   if (use === 'lower' || use === 'upper') return use;
   if (use === 'false') return null;
-  if (use == null && usual !== undefined) return usual;
+  if (use === null && usual !== undefined) return usual;
   if (required.length === 1 && required[0] === 'TLE') return 'upper';
   return permitted.includes('TLE') ? null : 'lower';
 }

@@ -19,6 +19,9 @@ export class PackageProblem extends Error {
   }
 }
 
+/** A program in a language that is not supported. */
+export class UnknownLanguage extends PackageProblem {}
+
 /** The item of a problem with the package as a whole. */
 export const ARCHIVE = 'the package';
 

@@ -32,6 +32,8 @@ export type PackageSet = {
   best_score: number | null;
   /** A scored package of the legacy format: its groups say which tests are run. */
   groups_stop: boolean;
+  /** the path of the validator's main source in the package */
+  validator_path: string | null;
 };
 
 const NOT_SUPPORTED: Readonly<Record<string, string>> = {
@@ -78,7 +80,10 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
   }
   const best_score = largestScore(secret, data, problem);
   const groups_stop = problem.scoring && data.rules === 'testdata.yaml';
-  return { set: withRoomForAnswers(set, reader.note), problem, best_score, groups_stop };
+  const main = validator?.files.find(({ path }) => path === program?.source);
+  const validator_path = main?.entry.path ?? null;
+  const roomy = withRoomForAnswers(set, reader.note);
+  return { set: roomy, problem, best_score, groups_stop, validator_path };
 }
 
 /** With the time limit in force, and a name of last resort. */

@@ -7,7 +7,7 @@ import type { Entry } from './entry_source.ts';
 import { type Folder, filesBelow } from './file_tree.ts';
 import { NAME_BYTES, type PackageBounds } from './package_bounds.ts';
 import type { Contents } from './package_contents.ts';
-import { PackageProblem } from './package_problem.ts';
+import { PackageProblem, UnknownLanguage } from './package_problem.ts';
 import { readWhole, withConstants } from './settings.ts';
 
 export type ProgramFiles = {
@@ -60,7 +60,7 @@ export async function readProgram(
   if (paths.some((path) => Buffer.byteLength(path) > NAME_BYTES)) {
     throw wrong(`a path in a program has at most ${NAME_BYTES} bytes`);
   }
-  const language = languageOf(paths, hints, wrong);
+  const language = languageOf(program.path, paths, hints);
   const { artefact = null } = language;
   const inside = paths.find((path) => artefact !== null && path.startsWith(`${artefact}/`));
   if (inside !== undefined)
@@ -71,7 +71,8 @@ export async function readProgram(
   if (main !== undefined) {
     const text = await readSource(main.entry, bounds);
     const { old_version } = language;
-    if (old_version?.beginning.test(text)) throw wrong(`${old_version.title} is not supported`);
+    if (old_version?.beginning.test(text))
+      throw new UnknownLanguage(program.path, `${old_version.title} is not supported`);
   }
   const replaced: ProgramFiles['files'][number][] = [];
   let replaced_bytes = 0;
@@ -111,22 +112,21 @@ function languageByEnding(path: string): Language | undefined {
   return ending === undefined ? undefined : BY_ENDING.get(ending);
 }
 
-function languageOf(
-  paths: string[],
-  { language }: ProgramHints,
-  wrong: (problem: string) => Error,
-): Language {
+function languageOf(program: string, paths: string[], { language }: ProgramHints): Language {
+  const unknown = (problem: string) => new UnknownLanguage(program, problem);
   if (language) {
     const coded = BY_CODE.get(language);
-    if (coded === undefined) throw wrong(`the language ${language} is not supported`);
+    if (coded === undefined) throw unknown(`the language ${language} is not supported`);
     return coded;
   }
   const found = new Set(paths.map(languageByEnding).filter((each) => each !== undefined));
   const [only, other] = found;
   if (only === undefined)
-    throw wrong('none of its files ends like a source of a supported language');
-  if (other !== undefined)
-    throw wrong(`its files are of two languages, ${only.name} and ${other.name}`);
+    throw unknown('none of its files ends like a source of a supported language');
+  if (other !== undefined) {
+    const both = `${only.name} and ${other.name}`;
+    throw new PackageProblem(program, `its files are of two languages, ${both}`);
+  }
   return only;
 }
 

@@ -9,7 +9,7 @@ import { stat } from 'node:fs/promises';
 import type { FileRef, TestSet } from '../test_set.ts';
 import type { EntrySource } from './entry_source.ts';
 import { type ExampleSubmission, readSubmissions } from './example_submissions.ts';
-import { treeOf } from './file_tree.ts';
+import { checkTwins, treeOf } from './file_tree.ts';
 import { readFlatSet } from './flat_archive.ts';
 import { openFolder } from './folder_source.ts';
 import type { PackageBounds } from './package_bounds.ts';
@@ -53,6 +53,8 @@ export async function readPackage(
 
 /** A package that stays open for as long as its user works with it. */
 export type OpenPackage = ReadPackage & {
+  /** the path of the validator's main source in the package */
+  validator_path: string | null;
   /** each content of the set once */
   files: FileRef[];
   /** Checks the bytes while they are read. Can be called again. */
@@ -67,10 +69,10 @@ export async function usePackage<T>(
   use: (opened: OpenPackage) => Promise<T>,
 ): Promise<T> {
   const work = async (reader: PackageReader, notes: string[]) => {
-    const { set } = await readSet(reader);
+    const { set, validator_path } = await readSet(reader);
     const { contents } = reader;
     const contentOf = (sha256: string) => contents.open(sha256);
-    return await use({ set, notes, files: contents.files(), contentOf });
+    return await use({ set, notes, validator_path, files: contents.files(), contentOf });
   };
   return await reading(path, bounds, work, signal);
 }
@@ -118,6 +120,7 @@ async function readSet(reader: PackageReader): Promise<SetOfPackage> {
     problem: null,
     best_score: null,
     groups_stop: false,
+    validator_path: null,
   };
 }
 
@@ -139,10 +142,9 @@ async function reading<T>(
     const fallback_name = source.name ?? UNNAMED;
     const contents = new Contents(signal);
     const yaml = new YamlReader(bounds);
-    return await read(
-      { tree: treeOf(source.files), fallback_name, contents, yaml, bounds, note },
-      notes,
-    );
+    const tree = treeOf(source.files);
+    checkTwins(tree.root);
+    return await read({ tree, fallback_name, contents, yaml, bounds, note }, notes);
   } finally {
     await source.close();
   }

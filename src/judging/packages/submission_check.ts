@@ -6,7 +6,7 @@
  * and the same submission judged on all tests decides.
  */
 import type { Verdict } from '../../domain/verdicts.ts';
-import { groupTree } from '../groups.ts';
+import { groupTree, isWithinUnscored } from '../groups.ts';
 import { type Result, resultsOf } from '../score.ts';
 import type { TestSet } from '../test_set.ts';
 import type { ExampleSubmission } from './example_submissions.ts';
@@ -47,13 +47,13 @@ export function checkSubmission(
   { set, best_score }: { set: TestSet; best_score: number | null },
 ): SubmissionCheck {
   if (got.verdict === 'IE') return decided([failure(got)]);
-  if (expected.verdicts !== null) return decided(ofComment(expected.verdicts, got));
+  const is_interactive = set.interactor !== null;
+  if (expected.verdicts !== null) return decided(ofComment(expected.verdicts, got, is_interactive));
   const is_judged = expected.requirements.length > 0 || expected.partially_accepted;
   if (!is_judged) return decided([]);
   if (got.verdict === 'CE' || got.tests === null) return decided(['the compiler rejects it']);
   const tests = new Map(got.tests.map((test) => [test.name, test]));
   const results = groupResultsOf(set, got.tests);
-  const is_interactive = set.interactor !== null;
   const judged = { tests, is_interactive };
   const checks = expected.requirements.map((each) => checkOne(each, judged, got, results));
   if (expected.partially_accepted) checks.push(checkPartially(got, set, best_score, results));
@@ -90,8 +90,16 @@ function failure({ tests }: JudgedSubmission): string {
   return `${failed.name} could not be judged: ${firstLine(failed.message ?? '')}`;
 }
 
-function ofComment(verdicts: readonly string[], { verdict }: JudgedSubmission): string[] {
-  const fits = verdicts.includes(verdict) || verdicts.includes(resultOf(verdict));
+/** The verdict is that of the first test that is not AC. */
+function ofComment(
+  verdicts: readonly string[],
+  { verdict, tests }: JudgedSubmission,
+  is_interactive: boolean,
+): string[] {
+  const deciding = tests?.find((test) => test.verdict !== null && test.verdict !== 'AC');
+  const results =
+    deciding === undefined ? [resultOf(verdict)] : resultsIn(deciding, verdict, is_interactive);
+  const fits = verdicts.includes(verdict) || results.some((result) => verdicts.includes(result));
   if (verdicts.length === 0 || (fits && (verdict !== 'CE' || verdicts.includes('CE')))) return [];
   return [`its source expects ${verdicts.join(' or ')}`];
 }
@@ -166,16 +174,27 @@ type GroupResults = ReadonlyMap<string, Result> | 'unknown';
 const ROOT = '';
 
 function groupResultsOf(set: TestSet, tests: readonly JudgedTest[]): GroupResults {
-  const gives_points = (set.checker ?? set.interactor) !== null;
-  const are_known = tests.every(({ score }) => score !== undefined);
-  if (set.scoring === 'score' && gives_points && !are_known) return 'unknown';
   const group_of = new Map(set.tests.map(({ name, group }) => [name, group]));
   const outcomes = tests.map(({ name, verdict, score = null }, index) => {
     return { n: index + 1, name, group: group_of.get(name) ?? '', verdict, score };
   });
+  const may_have_points = groupsWithPoints(set);
+  const is_unknown = outcomes.some(({ verdict, group }, index) => {
+    return verdict === 'AC' && tests[index]!.score === undefined && may_have_points.has(group);
+  });
+  if (is_unknown) return 'unknown';
   const { results } = resultsOf(set, outcomes);
   const root = results.get(groupTree(set.groups, outcomes).group.name);
   return root === undefined ? results : new Map([...results, [ROOT, root]]);
+}
+
+/** By name: those whose accepted tests may have points of the checker. */
+function groupsWithPoints({ scoring, checker, interactor, groups }: TestSet): ReadonlySet<string> {
+  if (scoring !== 'score' || (checker ?? interactor) === null) return new Set();
+  const open = groups.filter(
+    ({ name, points }) => points !== 'forbidden' && !isWithinUnscored(groups, name),
+  );
+  return new Set(open.map(({ name }) => name));
 }
 
 const rounded = (score: number) => Number(score.toFixed(6));

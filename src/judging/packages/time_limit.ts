@@ -11,20 +11,34 @@ export type TimedSubmission = {
 export const boundsTimeLimit = ({ requirements }: Pick<TimedSubmission, 'requirements'>): boolean =>
   requirements.some(({ time_limit }) => time_limit === 'lower');
 
+/** Whether it has to exceed the limit, and its margin, on some tests at least. */
+export const exceedsTimeLimit = ({
+  requirements,
+}: Pick<TimedSubmission, 'requirements'>): boolean =>
+  requirements.some(({ time_limit }) => time_limit === 'upper');
+
 /**
  * In seconds: the smallest multiple of the resolution that is at least `ac_to_time_limit` times the slowest run that has
- * to be in time. A package without such a run has the smallest limit.
+ * to be in time; null without such a run.
  */
-export function timeLimitFrom(timing: Timing, submissions: readonly TimedSubmission[]): number {
+export function timeLimitFrom(
+  timing: Timing,
+  submissions: readonly TimedSubmission[],
+): number | null {
   const times = submissions.flatMap(({ requirements, tests }) => {
     const bounding = requirements.filter(({ time_limit }) => time_limit === 'lower');
     const names = new Set(bounding.flatMap((requirement) => requirement.tests));
-    return tests.filter(({ name }) => names.has(name)).map(({ cpu_time }) => cpu_time ?? 0);
+    return tests.flatMap(({ name, cpu_time }) => (names.has(name) ? (cpu_time ?? []) : []));
   });
-  const least = Math.max(0, ...times) * timing.ac_to_time_limit;
+  if (times.length === 0) return null;
+  const least = Math.max(...times) * timing.ac_to_time_limit;
   const multiples = Math.max(1, Math.ceil(least / timing.resolution - ROUNDING));
   return Number((multiples * timing.resolution).toFixed(6));
 }
+
+/** What a submission has to exceed that is to be too slow, in seconds. */
+export const withMargin = (timing: Timing, time_limit: number): number =>
+  Number((time_limit * timing.time_limit_to_tle).toFixed(6));
 
 /** A quotient that is a whole number but for rounding is that number. */
 const ROUNDING = 1e-9;
