@@ -27,13 +27,17 @@ $$;
 
 -- Called by migrate and restore. A schedule may be older than these events: then the log gets the one that the row has.
 create or replace function runledger.adopt_retention() returns void
-language sql set search_path = runledger, pg_temp
+language plpgsql set search_path = runledger, pg_temp
 as $$
-  select append_retention('log.retention_set', jsonb_strip_nulls(jsonb_build_object(
+begin
+  -- The next statement sees what another process set in the meantime.
+  perform from retention for update;
+  perform append_retention('log.retention_set', jsonb_strip_nulls(jsonb_build_object(
     'keep_bytes_s', extract(epoch from r.keep_bytes)::bigint, 'keep_events_s', extract(epoch from r.keep_events)::bigint)))
-  from (select * from retention for update) r
+  from retention r
   where (r.keep_bytes is not null or r.keep_events is not null) and not exists (
-    select from events e where e.stream = retention_stream() and e.type = 'log.retention_set')
+    select from events e where e.stream = retention_stream() and e.type = 'log.retention_set');
+end
 $$;
 
 -- The caller's round, once an hour for all processes together; no row if none is due. A round that began in a time to come began

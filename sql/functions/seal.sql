@@ -160,7 +160,8 @@ end
 $$;
 
 -- The newest checkpoint: the next one extends it, and it is what is published.
-create or replace function runledger.last_checkpoint()
+-- Of all, or of those under one name.
+create or replace function runledger.last_checkpoint(of_origin text default null)
 returns table (
   number bigint, origin text, size bigint, root bytea, sealed_at timestamptz, generation smallint, to_xid text, note text,
   cosignatures text[]
@@ -169,7 +170,7 @@ language sql stable security definer set search_path = runledger, pg_temp
 as $$
   select c.number, c.origin, c.size, c.root, c.sealed_at, c.generation, c.to_xid::text, c.note,
     array(select s.line from cosignatures s where s.origin = c.origin and s.size = c.size order by s.witness)
-  from checkpoints c order by c.number desc limit 1
+  from checkpoints c where of_origin is null or c.origin = of_origin order by c.number desc limit 1
 $$;
 
 create or replace function runledger.last_sketch()

@@ -190,10 +190,10 @@ export class Compiler {
     const result = resultOf(report, by, diagnosticsOf(report, compiler, policy.compile));
     if (compileRejects(report)) return result;
     if (report.save_failed !== undefined) {
-      // Room is made at the cost of every account's files. For another failure it would help nobody.
-      const helps = report.store_full ? await makeRoom(rooms) : !is_again;
-      if (!helps) throw new SandboxFault('no_room', report.save_failed);
-      return this.#inBox(installed, order, key, { by, ...step }, signal, !report.store_full);
+      if (is_again) throw new SandboxFault('no_room', report.save_failed);
+      // It is tried again also where nothing was left to remove: another compile may have removed it.
+      if (report.store_full) await makeRoom(rooms);
+      return this.#inBox(installed, order, key, { by, ...step }, signal, true);
     }
     if (report.saved === undefined) return unfit(result, report.save_refused);
     const entry = compiler.names_entry ? Buffer.from(report.stdout).toString() : '';
@@ -230,7 +230,8 @@ export class Compiler {
     const artefact = cache.newArtefact();
     const put = () => putArtefact(cache.artefacts_folder, artefact, answer.files);
     await put().catch(async (error) => {
-      if (!isDiskFull(error) || !(await makeRoom(rooms))) throw error;
+      if (!isDiskFull(error)) throw error;
+      await makeRoom(rooms);
       await put();
     });
     const bytes = answer.files.values().reduce((sum, file) => sum + file.length, 0);

@@ -5,7 +5,7 @@
  * What must stay true: while a witness has another tree than ours, this process signs nothing (Sealer.stop). The first thing
  * that a process does is ask every witness, about a checkpoint that it has cosigned, too. Where the database has none, it asks
  * about the empty tree, which every tree extends: a witness that has cosigned more says so. Where the newest checkpoint has
- * another name than ours, it asks about both: a witness may have cosigned a tree of our name that the database lacks. No tree of events is signed before
+ * another name than ours, it asks about the newest under our name, too: a witness may have cosigned more than the database has. No tree of events is signed before
  * each has answered, or has given no answer (Sealer.hold): so a database that was restored from a copy, or emptied, is found
  * out before it is built on, if a witness can be reached. Nothing that the database says ends this wait. A witness that
  * cosigns our newest checkpoint has no other tree.
@@ -128,10 +128,13 @@ function watch(
     const ask = (about: StoredCheckpoint, known: number) =>
       cosign({ db, key, url, checkpoint: about, stopping }, known);
     let outcome = await ask(checkpoint, cosigned?.size ?? 0);
-    const is_first = sealer.key !== null && checkpoint.origin !== sealer.key.origin;
-    if (is_first && (!asked || state.forked) && outcome.kind !== 'forked') {
-      const of_our_name = await ask(emptyCheckpoint(sealer.key), 0);
-      if (of_our_name.kind === 'forked') outcome = of_our_name;
+    const is_renamed = sealer.key !== null && checkpoint.origin !== sealer.key.origin;
+    if (is_renamed && (!asked || state.forked) && outcome.kind !== 'forked') {
+      const ours = (await lastCheckpoint(db, sealer.key.origin)) ?? emptyCheckpoint(sealer.key);
+      const of_our_name = await ask(ours, ours.size);
+      // No answer is none: it takes a fork back as little as it makes one.
+      if (of_our_name.kind === 'forked' || (state.forked && of_our_name.kind !== 'cosigned'))
+        outcome = of_our_name;
     }
     if (stopping.aborted || outcome.kind === 'outrun') return;
     if (!asked) {

@@ -364,8 +364,12 @@ type CheckpointRow = {
   cosignatures: string[];
 };
 
-export async function lastCheckpoint(db: Db): Promise<StoredCheckpoint | null> {
-  const [row] = await db<CheckpointRow[]>`select * from runledger.last_checkpoint()`;
+/** The newest of all, or of those under one name. */
+export async function lastCheckpoint(
+  db: Db,
+  origin: string | null = null,
+): Promise<StoredCheckpoint | null> {
+  const [row] = await db<CheckpointRow[]>`select * from runledger.last_checkpoint(${origin})`;
   return row ? { ...row, number: Number(row.number), size: Number(row.size) } : null;
 }
 

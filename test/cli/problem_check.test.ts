@@ -210,7 +210,7 @@ limits: {time_resolution: 1, time_multipliers: {time_limit_to_tle: 3}}
   t.equal(status, 1, `${stdout}${stderr}`);
   t.match(
     stdout,
-    /^time_limit_exceeded\/nearly\.py .* DIFFERS: no test is TLE; it had 3 s, the time limit with its margin$/m,
+    /^time_limit_exceeded\/nearly\.py .* DIFFERS: no test is TLE with 3 s, the limit and its margin$/m,
   );
   t.match(stdout, /^time_limit_exceeded\/slow\.py +TLE +TLE /m);
   t.match(stdout, /^time limit: 1 s\n1 of 3 submissions do not get what is expected$/m);

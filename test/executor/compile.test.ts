@@ -335,6 +335,24 @@ t.test('on a full disk a program gets the room of contents that no run holds', a
   t.equal(await contents.makeRoom(), false);
 });
 
+t.test(
+  'a program that fits on no emptied disk is compiled twice, and the worker has no room',
+  async (t) => {
+    let runs = 0;
+    const run: Sandbox['run'] = async (...asked) => {
+      runs++;
+      if (runs > 5) throw new Error('it is compiled again and again');
+      const { saved: _saved, ...report } = await sandbox.run(...asked);
+      return { ...report, store_full: true, save_failed: 'the store is full' };
+    };
+    // Other slots leave something unused each time.
+    const rooms = [{ makeRoom: async () => true }];
+    const compile = scene({ steps: { plain: COMPILES }, rooms, run });
+    await t.rejects(compile(), { kind: 'no_room', message: /^the store is full/ });
+    t.equal(runs, 2);
+  },
+);
+
 /** A compiler that does not answer its first caller. */
 function stuckOnce(first: Promise<ResidentReply>) {
   let calls = 0;

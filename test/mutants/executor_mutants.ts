@@ -13,7 +13,11 @@ export const executorMutants: readonly Mutant[] = [
       'this.#under_way.set(key, settled);',
       '',
     ],
-    ['a compile has the room of contents', 'await makeRoom(rooms) :', 'await cache.makeRoom() :'],
+    [
+      'a compile has the room of contents',
+      'if (report.store_full) await makeRoom(rooms);',
+      'await cache.makeRoom();',
+    ],
     [
       'who is cancelled does not wait for the steps',
       'await orAborted(Promise.resolve(open.steps(order)), signal)',

@@ -1,5 +1,9 @@
 /** Web's side of witnesses: real sockets, a real witness, a real log; and witnesses that are away, slow or lying. */
-import type { ServerResponse } from 'node:http';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
@@ -228,25 +232,57 @@ t.test(
     await after.round();
     t.match(after.cosigning.states(), [{ problem: null, forked: false }]);
     await append(copy.db, 7);
-    const wrong = aWeb(copy.db, renamed, [witness]);
-    for (const n of [1, 2]) {
+    let fails = false;
+    const way = createServer(async (req, res) => {
+      const body = await text(req);
+      // It answers about the old name alone.
+      if (fails && body.includes(renamed.origin)) return void res.writeHead(500).end();
+      const answer = await fetch(`${witness.url}${req.url}`, { method: 'POST', body });
+      const headers = { 'content-type': answer.headers.get('content-type') ?? '' };
+      res.writeHead(answer.status, headers).end(await answer.text());
+    });
+    await once(way.listen(0, '127.0.0.1'), 'listening');
+    t.teardown(() => {
+      way.close();
+      way.closeAllConnections();
+    });
+    const url = `http://127.0.0.1:${(way.address() as AddressInfo).port}`;
+    const wrong = aWeb(copy.db, renamed, [{ key: witness.key, url }]);
+    for (const n of [1, 2, 3]) {
+      fails = n === 2;
       await wrong.round();
       const why = /^the log has forked: the witness witness\.test has another tree/;
       await t.rejects(wrong.sealer.seal(copy.db), why, `round ${n}`);
+      await wait(10);
     }
     t.equal((await lastCheckpoint(copy.db))!.origin, KEY.origin);
   },
 );
+
+t.test('a log goes back to an earlier name, whose tree it extends', async (t) => {
+  const { w, db, web, append } = await aLog(t);
+  const other = createLogKey(Buffer.alloc(32, 9), 'log.test/two', [KEY.signer.verifier]);
+  const again = createLogKey(Buffer.alloc(32, 7), KEY.origin, [other.signer.verifier]);
+  const witness = await aWitness(t, [KEY.signer.verifier, other.signer.verifier]);
+  for (const process of [web([witness]), aWeb(db, other, [witness]), aWeb(db, again, [witness])]) {
+    await append(5);
+    await process.round();
+    await sealAll(w.db, db, process);
+    await process.round();
+    t.match(process.cosigning.states(), [{ problem: null, forked: false }]);
+  }
+  t.equal((await lastCheckpoint(db))!.origin, KEY.origin);
+});
 
 t.test('why a witness was not asked is said only while it is so', async (t) => {
   const { w, db, web, append } = await aLog(t);
   const witness = await aWitness(t, [KEY.signer.verifier]);
   await append(5);
   const { cosigning, round } = web([witness]);
-  await w.db.unsafe('alter function runledger.last_checkpoint() rename to hidden');
+  await w.db.unsafe('alter function runledger.last_checkpoint rename to hidden');
   await t.rejects(round());
   t.match(cosigning.waitsFor(), { reason: /not asked yet: web's log says why$/, failed: true });
-  await w.db.unsafe('alter function runledger.hidden() rename to last_checkpoint');
+  await w.db.unsafe('alter function runledger.hidden rename to last_checkpoint');
   // A round that is stopped while it asks leaves the question open.
   const stopping = new AbortController();
   stopping.abort();

@@ -3,13 +3,14 @@
  * the package expects.
  *
  * A package without a time limit gets one that follows from the submissions that have to be in time, so these are judged
- * first, under the longest limit. Those that have to be too slow must exceed the limit with its margin, so they get that much.
- * A submission that may be too slow costs its whole limit on each test. So it is judged up
+ * first, under the longest limit. Those that have to be too slow must exceed the limit with its margin, so they are judged once
+ * more, under that, and only asked whether they do. A submission that may be too slow costs its whole limit on each test. So it is judged up
  * to the first test that is not accepted, and on all tests only if that leaves it open.
  */
 import { ApiError, type Client, type ResultRecord } from '../../client/client.ts';
 import { DEFAULT_BOUNDS } from '../../domain/limits.ts';
 import type { ExampleSubmission } from '../../judging/packages/example_submissions.ts';
+import { type Requirement, TEST_RESULTS } from '../../judging/packages/expected_results.ts';
 import type { Program } from '../../judging/packages/programs.ts';
 import {
   type CheckedPackage,
@@ -125,20 +126,28 @@ async function judgeAll(judging: Judging, options: JudgingOptions): Promise<Chec
     }
   }
   const others = submissions.filter((each) => !rows.has(each) || exceedsTimeLimit(each));
-  const limitOf = (each: ExampleSubmission) =>
-    late_s !== null && exceedsTimeLimit(each) ? late_s : time_limit;
-  await eachJudged(judging, others, limitOf, rows);
-  const in_order = submissions.map((submission) => withLateLimit(rows.get(submission)!, late_s));
+  await eachJudged(judging, others, () => time_limit, rows);
+  const late = new Map<ExampleSubmission, Row>();
+  if (late_s !== null && late_s !== time_limit)
+    await eachJudged(judging, submissions.filter(exceedsTimeLimit).map(asLate), () => late_s, late);
+  for (const { submission, differences } of late.values()) {
+    const row = [...rows.values()].find((each) => each.submission.path === submission.path)!;
+    const notes = differences.map((each) => `${each} with ${late_s} s, the limit and its margin`);
+    if (row.not_judged === null) row.differences = [...row.differences, ...notes];
+  }
+  const in_order = submissions.map((submission) => rows.get(submission)!);
   return { rows: in_order, time_limit, no_time_limit };
 }
 
-/** Says what limit it had, if it differs: the report has another one. */
-function withLateLimit(row: Row, late_s: number | null): Row {
-  const { submission, record, differences } = row;
-  if (late_s === null || !exceedsTimeLimit(submission)) return row;
-  if (record === null || differences.length === 0) return row;
-  const note = `it had ${late_s} s, the time limit with its margin`;
-  return { ...row, differences: [...differences, note] };
+/** Only asked whether it is too slow. What else is asked of it holds under the limit itself. */
+function asLate(submission: ExampleSubmission): ExampleSubmission {
+  const requirements = submission.requirements
+    .filter(({ time_limit }) => time_limit === 'upper')
+    .map((each): Requirement => {
+      const too_slow = { permitted: [...TEST_RESULTS], required: ['TLE' as const] };
+      return { ...each, ...too_slow, score: null, message: '' };
+    });
+  return { ...submission, requirements, verdicts: null, partially_accepted: false };
 }
 
 const timesOf = (record: ResultRecord | null) =>
