@@ -41,8 +41,8 @@ export type Grace = {
 export async function graceOf(db: Db, id: string): Promise<Grace> {
   const [row] = await db<Grace[]>`
     select (select max(version)::integer from runledger.events where stream = ${id}) as version, (
-      select expires_at from runledger.key_secrets
-      where key_id = ${id} and expires_at > runledger.clock() order by expires_at desc limit 1) as ends`;
+      select s.expires_at from runledger.key_secrets s join runledger.keys k on k.id = s.key_id and k.revoked_at is null
+      where s.key_id = ${id} and s.expires_at > runledger.clock() order by s.expires_at desc limit 1) as ends`;
   return row!;
 }
 
@@ -72,7 +72,8 @@ export async function listKeys(db: Db): Promise<KeyRow[]> {
   return db<KeyRow[]>`
     select k.id, a.name as account, k.tier, k.prefix, k.created_at, k.revoked_at, u.last_used_at,
       (select count(*)::integer from runledger.key_secrets s
-        where s.key_id = k.id and (s.expires_at is null or s.expires_at > runledger.clock())) as secrets
+        where s.key_id = k.id and k.revoked_at is null
+          and (s.expires_at is null or s.expires_at > runledger.clock())) as secrets
     from runledger.keys k
     join runledger.accounts a on a.id = k.account_id
     left join runledger.key_usage u on u.key_id = k.id

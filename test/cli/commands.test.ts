@@ -223,7 +223,12 @@ t.test('a key gets a second secret by rotation, and is revoked', async (t) => {
   const meant = await runledger(['keys', 'rotate', created.id, '--again'], env);
   t.match(meant, { status: 0, stdout: KEY });
   t.equal((await runledger(['keys', 'revoke', created.id], env)).status, 0);
-  t.match(await of(), { revoked_at: String });
+  t.match(await of(), { revoked_at: String, secrets: 0 });
+  t.match(await runledger(['keys', 'rotate', created.id], env), {
+    status: 1,
+    stdout: '',
+    stderr: /^there is no key/,
+  });
 });
 
 t.test('an operator’s key is printed alone, and revoked by its name', async (t) => {
