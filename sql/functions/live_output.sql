@@ -36,7 +36,9 @@ begin
   return query
   select a.id, p.n, p.attempt, p.is_stderr, p.begins_at, p.bytes from unnest(ids, after) a(id, after)
   -- a second of a run's output, which web asks for several times a second
-  cross join lateral (select * from output_pieces o where o.submission_id = a.id and o.n > case when a.after > newest then 0 else a.after end order by o.n limit 20) p
+  cross join lateral (
+    select * from output_pieces o
+    where o.submission_id = a.id and o.n > case when a.after > newest then 0 else a.after end order by o.n limit 20) p
   order by p.n;
 end
 $$;

@@ -32,9 +32,7 @@ as $$
 begin
   -- The next statement sees what another process set in the meantime.
   perform from retention for update;
-  perform append_retention('log.retention_set', jsonb_strip_nulls(jsonb_build_object(
-    'keep_bytes_s', extract(epoch from r.keep_bytes)::bigint, 'keep_events_s', extract(epoch from r.keep_events)::bigint)))
-  from retention r
+  perform set_retention(r.keep_bytes, r.keep_events, null) from retention r
   where (r.keep_bytes is not null or r.keep_events is not null) and not exists (
     select from events e where e.stream = retention_stream() and e.type = 'log.retention_set');
 end

@@ -3,12 +3,12 @@
  * no other, and is asked one thing at a time.
  *
  * What must stay true: while a witness has another tree than ours, this process signs nothing (Sealer.stop). The first thing
- * that a process does is ask every witness, about a checkpoint that it has cosigned, too. Where the database has none, it asks
- * about the empty tree, which every tree extends: a witness that has cosigned more says so. Where the newest checkpoint has
- * another name than ours, it asks about the newest under our name, too: a witness may have cosigned more than the database has. No tree of events is signed before
- * each has answered, or has given no answer (Sealer.hold): so a database that was restored from a copy, or emptied, is found
- * out before it is built on, if a witness can be reached. Nothing that the database says ends this wait. A witness that
- * cosigns our newest checkpoint has no other tree.
+ * that a process does is ask every witness, about a checkpoint that it has cosigned, too. Where the database has none, it
+ * asks about the empty tree, which every tree extends: a witness that has cosigned more says so. If the newest checkpoint
+ * has another name than ours, it also asks about the newest under our name: a witness may have cosigned more of that than
+ * the database has. No tree of events is signed before each has answered, or has given no answer (Sealer.hold): so a
+ * database that was restored from a copy, or emptied, is found out before it is built on, if a witness can be reached.
+ * Nothing that the database says ends this wait. A witness that cosigns our newest checkpoint has no other tree.
  *
  * A witness is believed without a proof. So a lying one can halt our sealing until the operator removes it, and can do no
  * other harm. A log that could ignore an honest witness would prove nothing.
@@ -132,7 +132,7 @@ function watch(
     if (is_renamed && (!asked || state.forked) && outcome.kind !== 'forked') {
       const ours = (await lastCheckpoint(db, sealer.key.origin)) ?? emptyCheckpoint(sealer.key);
       const of_our_name = await ask(ours, ours.size);
-      // No answer is none: it takes a fork back as little as it makes one.
+      // A witness that gives no answer now does not take its fork back.
       if (of_our_name.kind === 'forked' || (state.forked && of_our_name.kind !== 'cosigned'))
         outcome = of_our_name;
     }

@@ -260,7 +260,7 @@ static ssize_t read_passed(void) {
 /*
  * Whether its process is ending, or has ended. The kernel sets PF_EXITING before it closes a process's files. So after the
  * end of an output this tells a program that ended from one that closed its output and goes on, however slow the machine is.
- * The program is init's oldest child. What cannot be found is gone.
+ * The program is init's oldest child. A process that cannot be found has ended.
  */
 static bool program_is_ending(void) {
   enum { EXITING = 4 };

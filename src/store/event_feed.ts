@@ -104,7 +104,7 @@ export function createEventFeed(
     }
   }
 
-  /** No event depends on it. It alone writes, so it alone may fail for long, and is logged once. */
+  /** No event depends on output. Only this question writes, so only this one may fail for long. It is logged once. */
   async function askForOutputs(running: readonly string[]): Promise<void> {
     if (performance.now() < output_from_ms) return;
     try {

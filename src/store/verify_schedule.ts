@@ -1,9 +1,10 @@
 /**
  * Was what the schedule removed as old as the schedule asked? Such a claim names nobody: who set the schedule is in the
- * log.retention_set before it. Claims before the first of these are not judged, because schedules are older than these events.
+ * log.retention_set before it. Claims before the first of these are not judged: some schedules are older than these events.
  *
- * A removal looks at the schedule when it begins, and its event is appended when it ends. Others may be set in the meantime. So
- * each counts that was in force in the last hour, and nothing is judged in the first one.
+ * A removal looks at the schedule when it begins, and its event is appended when it ends. Another schedule may be set in
+ * between. So every schedule counts that was in force in the hour before the event. Nothing is judged in the hour after the
+ * first schedule.
  */
 import { DATED_BACK_MS, timeText } from '../domain/clocks.ts';
 import type { LogClaim } from './entry_check.ts';

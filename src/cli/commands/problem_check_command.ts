@@ -4,8 +4,9 @@
  *
  * A package without a time limit gets one that follows from the submissions that have to be in time, so these are judged
  * first, under the longest limit. Those that have to be too slow must exceed the limit with its margin, so they are judged once
- * more, under that, and only asked whether they do. A submission that may be too slow costs its whole limit on each test. So it is judged up
- * to the first test that is not accepted, and on all tests only if that leaves it open.
+ * more, under that longer limit, and must be too slow there.
+ * A submission that may be too slow costs its whole limit on each test. So it is judged up to the first test that is not
+ * accepted, and on all tests only if that leaves it open.
  */
 import { ApiError, type Client, type ResultRecord } from '../../client/client.ts';
 import { DEFAULT_BOUNDS } from '../../domain/limits.ts';

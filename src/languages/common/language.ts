@@ -174,7 +174,7 @@ export type ResidentReply = {
 
 export type ResidentAnswer = {
   compiled: boolean;
-  /** If they are longer than a compile may print, more than that: whoever asks cuts them. */
+  /** They may be longer than the limit of a compile's output. The caller cuts them. */
   said: Uint8Array;
   entry: string;
   /** of the program, by their paths: of the artefact, or in it */
