@@ -80,7 +80,8 @@ export function capacityOf(demand: Demand, costs: Costs = COSTS) {
   const installations = Math.max(1, Math.ceil(per_second / limits.submissions_per_second));
   const { slots_busy, by_cores, by_slots } = machinesOf(demand, costs);
   const spare_machines = CHOICES.spare_machines * installations;
-  const machines = Math.max(by_cores, by_slots, installations) + spare_machines;
+  const without_slots = Math.max(by_cores, installations);
+  const machines = Math.max(without_slots, by_slots) + spare_machines;
   const web = webOf(demand, installations, costs);
   const load = loadOf(demand, { web, workers: machines, installations }, costs);
   return {
@@ -97,7 +98,7 @@ export function capacityOf(demand: Demand, costs: Costs = COSTS) {
       cores_of_each: machine_cores,
       machines,
       spare_machines,
-      machines_by_cores_alone: by_cores + spare_machines,
+      machines_by_cores_alone: without_slots + spare_machines,
     },
     disk: diskOf(demand, costs),
     log: logOf(demand, costs),
@@ -146,26 +147,38 @@ function diskOf(demand: Demand, costs: Costs) {
   const events_per_day = per_day * costs.data_bytes;
   const payloads_per_day = per_day * payload_bytes * costs.payload_data;
   const data_per_day = events_per_day + payloads_per_day;
-  const full_after = (disk_bytes * CHOICES.disk) / data_per_day;
-  // A month is detached as a whole, when its last day is old enough.
-  const detach_after = Math.floor(full_after) - LONGEST_MONTH;
+  const room = disk_bytes * CHOICES.disk;
   const kept = (days: number | null) => (days === null ? Number.POSITIVE_INFINITY : days);
+  // As long as no event goes. Once the first bytes go, the bytes stay as many as they are, and only events grow.
+  const fullAfter = (bytes_days: number) => {
+    const both = room / data_per_day;
+    return both <= bytes_days ? both : (room - payloads_per_day * bytes_days) / events_per_day;
+  };
+  // A month is detached as a whole, when its last day is old enough.
+  const detachAfter = (full_days: number) => Math.floor(full_days) - LONGEST_MONTH;
+  const full_after = fullAfter(kept(keep_bytes_days));
+  const detach_after = detachAfter(full_after);
   const events_days = kept(keep_events_days) + LONGEST_MONTH;
   const bytes_kept =
     events_per_day * events_days + payloads_per_day * Math.min(kept(keep_bytes_days), events_days);
+  const kept_bytes_fit = bytes_kept <= room;
   return {
     data_bytes_per_day: data_per_day,
     wal_bytes_per_day: per_day * (costs.wal_bytes + payload_bytes * costs.payload_wal),
     for_ever_bytes_per_day: per_day * costs.events * costs.tree_bytes,
     bytes: disk_bytes,
-    full_after_days: full_after,
+    // Where what is kept does not fit, the disk is full before the first events go.
+    full_after_days: kept_bytes_fit ? null : full_after,
     detach_after_days: detach_after > 0 ? detach_after : null,
+    detach_with_fewer_bytes: detachAfter(fullAfter(LEAST_KEPT)) > 0,
     kept_bytes: Number.isFinite(bytes_kept) ? bytes_kept : null,
-    kept_bytes_fit: bytes_kept <= disk_bytes * CHOICES.disk,
+    kept_bytes_fit,
   };
 }
 
 const LONGEST_MONTH = 31;
+/** The least RUNLEDGER_KEEP_BYTES, in days. */
+const LEAST_KEPT = 1;
 
 function logOf({ per_day, keep_events_days }: Demand, costs: Costs) {
   const events_per_day = per_day * costs.events;
@@ -179,8 +192,8 @@ function logOf({ per_day, keep_events_days }: Demand, costs: Costs) {
   };
 }
 
-/** Of a log that nobody shortens. */
-const YEAR = 365;
+/** In days; of a log that nobody shortens, so much is verified. */
+export const YEAR = 365;
 
 /** What one database can take, of which one process seals all events. */
 function limitsOf(costs: Costs) {

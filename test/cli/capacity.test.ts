@@ -43,8 +43,9 @@ const SHAPE = v.strictObject({
     wal_bytes_per_day: number,
     for_ever_bytes_per_day: number,
     bytes: number,
-    full_after_days: number,
+    full_after_days: v.nullable(number),
     detach_after_days: v.nullable(whole),
+    detach_with_fewer_bytes: v.boolean(),
     kept_bytes: v.nullable(number),
     kept_bytes_fit: v.boolean(),
   }),
@@ -117,8 +118,8 @@ t.test('the answer has this shape, and the arithmetic is that of the figures', a
   near(disk.data_bytes_per_day, 1e6 * (of('data_bytes') + 1000 * of('payload_data')), 'data');
   near(disk.wal_bytes_per_day, 1e6 * (of('wal_bytes') + 1000 * of('payload_wal')), 'WAL');
   near(disk.for_ever_bytes_per_day, 1e6 * of('events') * of('tree_bytes'), 'for ever');
-  near(disk.full_after_days, (500e9 * CHOICES.disk) / disk.data_bytes_per_day, 'full after');
-  t.equal(disk.detach_after_days, Math.floor(disk.full_after_days) - 31);
+  near(disk.full_after_days!, (500e9 * CHOICES.disk) / disk.data_bytes_per_day, 'full after');
+  t.equal(disk.detach_after_days, Math.floor(disk.full_after_days!) - 31);
   near(log.verify_core_seconds, (365 * 1e6 * of('events')) / of('verified'), 'verify');
 });
 
@@ -145,7 +146,7 @@ t.test('twice the rate needs at least as much of everything', async (t) => {
     wal: disk.wal_bytes_per_day,
     kept: disk.kept_bytes!,
     for_ever: disk.for_ever_bytes_per_day,
-    sooner: -disk.full_after_days,
+    sooner: -(disk.full_after_days ?? Number.POSITIVE_INFINITY),
     events: log.events_per_day,
     verify: log.verify_core_seconds,
     installations: installations.needed,
@@ -193,9 +194,85 @@ t.test('the retention and the pool that are set count', async (t) => {
   const wanted = (data_bytes_per_day - payloads) * 91 + payloads * 30;
   t.ok(Math.abs(kept_bytes! / wanted - 1) < 1e-9, `${kept_bytes}, not ${wanted}`);
   t.equal(kept_bytes_fit, true);
+  t.equal(keeps.disk.full_after_days, null, 'what fits is never full');
   const all = await asked(['--disk-gb', '100000']);
   t.equal(all.disk.kept_bytes, null, 'nothing is removed where nothing is set');
   t.ok(all.database.max_connections > keeps.database.max_connections);
+});
+
+t.test('where bytes are removed, only events fill the rest of the disk', async (t) => {
+  const events = DEMAND.per_day * FIGURES.data_bytes.value;
+  const bytes = DEMAND.per_day * DEMAND.payload_bytes * FIGURES.payload_data.value;
+  const room = DEMAND.disk_bytes * CHOICES.disk;
+  const of = (keep_bytes_days: number | null, keep_events_days: number | null = null) =>
+    capacityOf({ ...DEMAND, keep_bytes_days, keep_events_days }).disk;
+  const days = (room - 5 * bytes) / events;
+  t.equal(of(5).full_after_days, days);
+  t.equal(of(5).detach_after_days, Math.floor(days) - 31);
+  t.equal(of(5).kept_bytes, null, 'events are kept for ever');
+  const both = room / (events + bytes);
+  t.ok(both > 27 && both < 28, `${both} days`);
+  t.equal(of(28).full_after_days, both, 'it is full before any bytes are removed');
+  t.equal(of(null).full_after_days, both);
+  t.equal(of(5, 400).full_after_days, days, 'what is kept does not fit');
+  const most = of(5).detach_after_days!;
+  t.equal(of(5, most).full_after_days, null, 'as many days as it says fit');
+  t.equal(of(5, most + 1).kept_bytes_fit, false, 'and no more');
+});
+
+t.test('the line on the disk says what limits', async (t) => {
+  const said = async (disk_gb: number, bytes?: string, events?: string, more: string[] = []) => {
+    const rate = [...RATE, '--submissions-per-day', '4000000', '--disk-gb', String(disk_gb)];
+    const kept = { RUNLEDGER_KEEP_BYTES: bytes, RUNLEDGER_KEEP_EVENTS: events };
+    const { stdout } = await runledger([...rate, ...more], kept);
+    return stdout.split('\n').find((line) => / (full|fits)\b/.test(line));
+  };
+  const full = '- At this rate 70 % of 1,000 GB are full after';
+  const month =
+    'That is less than two months, and months are detached as a whole: use a larger disk';
+  const set = (days: number) =>
+    `Set RUNLEDGER_KEEP_EVENTS to ${days}d or less, or detach months by then; the log has a partition for each month already.`;
+  const only_events = 'From day 5 on only events grow: RUNLEDGER_KEEP_BYTES removes older bytes.';
+  t.equal(await said(1000, '5d'), `${full} 43 days. ${only_events} ${set(11)}`);
+  t.equal(
+    await said(1000, '5d', '400d'),
+    `- With the retention that is set, the data would grow to 6,603 GB: more than fits. ${full.slice(2)} 43 days. ${only_events} ${set(11)}`,
+  );
+  t.equal(
+    await said(1000, '30d'),
+    `${full} 27 days. RUNLEDGER_KEEP_BYTES removes nothing before that. ${month}, or set RUNLEDGER_KEEP_BYTES to less.`,
+  );
+  t.equal(
+    await said(1000),
+    `${full} 27 days. Bytes and events both grow until then. ${month}, or set RUNLEDGER_KEEP_BYTES, too.`,
+  );
+  const few = ['--payload-bytes', '0'];
+  t.match(
+    await said(500, undefined, undefined, few),
+    /are full after 23 days\..* a larger disk\.$/,
+  );
+  t.equal(
+    await said(1000, '5d', '10d'),
+    '- With the retention that is set, the data grows to 675 GB: it fits. Only the hashes of the tree grow for ever, by 145 GB a year; 25 GB are left for them.',
+  );
+});
+
+t.test('the line on slots comes only where slots decide how many machines', async (t) => {
+  const said = async (args: string) => {
+    const { stdout } = await runledger(['capacity', ...args.split(' ')]);
+    return stdout.split('\n').find((line) => line.includes('RUNLEDGER_SLOTS'));
+  };
+  t.equal(
+    await said('--submissions-per-second 400 --languages python --wall-seconds 0.25'),
+    '- Slots decide how many machines: programs hold them for longer than they compute. With more RUNLEDGER_SLOTS, 19 machines have enough cores, but then quotas protect programs less from each other.',
+  );
+  t.equal(
+    await said('--submissions-per-second 400 --languages cpp'),
+    undefined,
+    'cores decide: a compiler takes more of them',
+  );
+  const quick = '--submissions-per-second 5000 --languages python --cpu-seconds 0';
+  t.equal(await said(quick), undefined, 'each installation needs a machine');
 });
 
 t.test('people get a table and what follows from it', async (t) => {
@@ -209,7 +286,7 @@ t.test('people get a table and what follows from it', async (t) => {
   t.match(many.stdout, /^- Split by account over \d+ installations/m);
   t.match(many.stdout, /^- Verify the log on a replica/m);
   const idle = await runledger([...RATE, '--wall-seconds', '5']);
-  t.match(idle.stdout, /^- Programs wait more than they compute/m);
+  t.match(idle.stdout, /^- Slots decide how many machines/m);
   const few = await runledger(['capacity', '--submissions-per-second', '0.01']);
   t.match(few.stdout, /can be verified on the primary/);
 });
@@ -220,6 +297,7 @@ t.test('a bad option is one line that says what is allowed, with status 2', asyn
     [['capacity', '--submissions-per-second', 'many'], /must be a number from 0 to 1000000, such/],
     [['capacity', '--submissions-per-second', '0'], /--submissions-per-second must be more than 0/],
     [['capacity', '--submissions-per-second', '1e3'], /--submissions-per-second must be a number/],
+    [[...RATE, '--submissions-per-day', '0'], /--submissions-per-day must be more than 0/],
     [[...RATE, '--submissions-per-day', '43200001'], /is more than --submissions-per-second all/],
     [[...RATE, '--languages', ''], /--languages is missing/],
     [[...RATE, '--languages', 'cobol'], /measured figure: cobol; name some of python, cpp, java/],

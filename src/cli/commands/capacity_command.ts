@@ -1,6 +1,6 @@
 import { DAY } from '../../config/variable.ts';
 import { CHOICES, LANGUAGE_FIGURES } from '../capacity_figures.ts';
-import { type Capacity, capacityOf, type Demand } from '../capacity_model.ts';
+import { type Capacity, capacityOf, type Demand, YEAR } from '../capacity_model.ts';
 import { type Command, type Context, JSON_OPTION, optionText, UsageError } from '../command.ts';
 import { columns } from '../table.ts';
 
@@ -33,7 +33,11 @@ export const command: Command = {
       help: 'what a user sends and the program prints, for one submission',
     },
     'machine-cores': { value: 'N', default: '8', help: 'cores of a worker machine' },
-    'disk-gb': { value: 'N', default: '1000', help: "the database's disk, in 10^9 bytes" },
+    'disk-gb': {
+      value: 'N',
+      default: '1000',
+      help: 'the disk of the database (of all installations together), in 10^9 bytes',
+    },
     json: JSON_OPTION,
   },
   example: 'capacity --submissions-per-second 500 --languages python=3,cpp=1 --cpu-seconds 0.5',
@@ -50,10 +54,11 @@ function demandOf(context: Context): Demand {
   const { database_pool, keep_bytes_ms, keep_events_ms } = context.config;
   const per_second = positive(context, 'submissions-per-second', 1e6);
   const cpu_seconds = amount(context, 'cpu-seconds', 86_400);
-  const optional = (name: string, most: number) =>
-    context.options[name] === undefined ? null : amount(context, name, most);
+  const given = (name: string) => context.options[name] !== undefined;
   const days = (ms: number | null) => (ms === null ? null : ms / DAY);
-  const per_day = optional('submissions-per-day', 1e11) ?? per_second * (DAY / 1000);
+  const per_day = given('submissions-per-day')
+    ? positive(context, 'submissions-per-day', 1e11)
+    : per_second * (DAY / 1000);
   if (per_day > per_second * (DAY / 1000))
     throw new UsageError(
       '--submissions-per-day is more than --submissions-per-second all day: raise the second, or lower the first',
@@ -63,7 +68,7 @@ function demandOf(context: Context): Demand {
     per_day,
     languages: languagesOf(context),
     cpu_seconds,
-    wall_seconds: optional('wall-seconds', 86_400) ?? cpu_seconds,
+    wall_seconds: given('wall-seconds') ? amount(context, 'wall-seconds', 86_400) : cpu_seconds,
     payload_bytes: amount(context, 'payload-bytes', 1e9),
     machine_cores: wholePositive(context, 'machine-cores', 1024),
     disk_bytes: positive(context, 'disk-gb', 1e6) * GB,
@@ -146,13 +151,13 @@ function adviceOf(demand: Demand, capacity: Capacity): string[] {
   const { workers, disk, log, installations } = capacity;
   const by_slots = workers.machines > workers.machines_by_cores_alone;
   return [
-    `Cores and slots are busy ${percent(CHOICES.busy)} of the time on average; a peak takes the rest.`,
+    `Cores and slots are busy at most ${percent(CHOICES.busy)} of the time on average; a peak takes the rest.`,
     ...(by_slots
       ? [
-          `Programs wait more than they compute. With more RUNLEDGER_SLOTS, ${workers.machines_by_cores_alone} machines have enough cores, but then quotas protect programs less from each other.`,
+          `Slots decide how many machines: programs hold them for longer than they compute. With more RUNLEDGER_SLOTS, ${workers.machines_by_cores_alone} machines have enough cores, but then quotas protect programs less from each other.`,
         ]
       : []),
-    ...retentionAdvice(disk),
+    retentionAdvice(demand, disk),
     log.replica_for_verify
       ? 'Verify the log on a replica, or as an exported file: on the primary it would take too long.'
       : 'The log can be verified on the primary. A replica is needed only to lose nothing with the machine of the database.',
@@ -165,19 +170,33 @@ function adviceOf(demand: Demand, capacity: Capacity): string[] {
   ];
 }
 
-function retentionAdvice(disk: Capacity['disk']): string[] {
-  const full = `At this rate ${percent(CHOICES.disk)} of ${inGb(disk.bytes)} are full after ${number(disk.full_after_days)} days.`;
-  if (disk.kept_bytes !== null)
-    return [
-      `With the retention that is set, the data grows to ${inGb(disk.kept_bytes)}: ${disk.kept_bytes_fit ? 'it fits' : 'more than fits'}. ${full}`,
-    ];
-  if (disk.detach_after_days === null)
-    return [
-      `${full} That is less than two months, and months are detached as a whole: use a larger disk, or set RUNLEDGER_KEEP_BYTES, too.`,
-    ];
-  return [
-    `${full} Set RUNLEDGER_KEEP_EVENTS to ${disk.detach_after_days}d or less, or detach months by then; the log has a partition for each month already.`,
-  ];
+function retentionAdvice({ keep_bytes_days }: Demand, disk: Capacity['disk']): string {
+  const { kept_bytes, full_after_days } = disk;
+  const with_retention = 'With the retention that is set, the data';
+  if (full_after_days === null) {
+    const left = disk.bytes * CHOICES.disk - kept_bytes!;
+    return `${with_retention} grows to ${inGb(kept_bytes!)}: it fits. Only the hashes of the tree grow for ever, by ${inGb(disk.for_ever_bytes_per_day * YEAR)} a year; ${inGb(left)} are left for them.`;
+  }
+  const grows =
+    kept_bytes === null
+      ? ''
+      : `${with_retention} would grow to ${inGb(kept_bytes)}: more than fits. `;
+  const full = `At this rate ${percent(CHOICES.disk)} of ${inGb(disk.bytes)} are full after ${number(full_after_days)} days.`;
+  return `${grows}${full} ${growthText(keep_bytes_days, full_after_days)} ${remedyOf(keep_bytes_days, disk)}`;
+}
+
+function growthText(keep_bytes_days: number | null, full_after_days: number): string {
+  if (keep_bytes_days === null) return 'Bytes and events both grow until then.';
+  return keep_bytes_days < full_after_days
+    ? `From day ${number(keep_bytes_days)} on only events grow: RUNLEDGER_KEEP_BYTES removes older bytes.`
+    : 'RUNLEDGER_KEEP_BYTES removes nothing before that.';
+}
+
+function remedyOf(keep_bytes_days: number | null, disk: Capacity['disk']): string {
+  if (disk.detach_after_days !== null)
+    return `Set RUNLEDGER_KEEP_EVENTS to ${disk.detach_after_days}d or less, or detach months by then; the log has a partition for each month already.`;
+  const fewer = `, or set RUNLEDGER_KEEP_BYTES${keep_bytes_days === null ? ', too' : ' to less'}`;
+  return `That is less than two months, and months are detached as a whole: use a larger disk${disk.detach_with_fewer_bytes ? fewer : ''}.`;
 }
 
 const percent = (part: number) => `${Math.round(part * 100)} %`;
