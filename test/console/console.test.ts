@@ -356,6 +356,18 @@ t.test('the console', async (t) => {
       t.equal((await visitor.get(`/submissions/${id}/bytes/${kind}`)).status, 404, kind);
   });
 
+  await t.test('of a payload that is not shown, no part is', async (t) => {
+    const { id } = (await service.submit(await service.key())).json;
+    await service.worker.finish(id);
+    await service.db`
+      insert into runledger.payloads (stream, kind, salt, bytes)
+      values (${id}, 'files', ${randomBytes(16)}, ${randomBytes(70_000)})`;
+    const { text } = await visitor.get(`/submissions/${id}`);
+    const section = /<section aria-label="files">.*?<\/section>/s.exec(text)?.[0];
+    t.match(section, /68\.4 KiB, <a href="[^"]*\/bytes\/files"/);
+    t.notMatch(section, /<pre|These are the first/);
+  });
+
   await t.test('a delivery is requested again', async (t) => {
     const webhook = { webhook_url: 'https://receiver.test/hook?token=x', webhook_secret: 'secret' };
     const body = { language: 'python', code: '1', ...webhook };

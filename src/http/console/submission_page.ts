@@ -159,14 +159,12 @@ const NOT_SHOWN = ['tests', 'files'];
 /** Text, whatever the bytes are. HTML takes away the first line break of a `pre`. */
 function payload(id: string, { kind, size, head }: ShownPayload): Html {
   const text = Buffer.from(head).toString().replaceAll('\r\n', '\n');
+  const shown = html`<pre tabindex="0">
+${text}</pre>
+${size > HEAD_BYTES && html`<p>These are the first ${bytesText(HEAD_BYTES)}.</p>`}`;
   return html`<section aria-label="${kind}">
 <h3>${kind} <small>${bytesText(size)}, <a href="${CONSOLE}/submissions/${id}/bytes/${kind}" download="${id}.${kind}">all bytes</a></small></h3>
-${
-  !NOT_SHOWN.includes(kind) &&
-  html`<pre tabindex="0">
-${text}</pre>`
-}
-${size > HEAD_BYTES && html`<p>These are the first ${bytesText(HEAD_BYTES)}.</p>`}
+${!NOT_SHOWN.includes(kind) && shown}
 </section>
 `;
 }
