@@ -13,6 +13,9 @@ export type KeyRow = {
   secrets: number;
 };
 
+/** A limit of a tier, for people. */
+export const limitText = (most: number): string => (most === 0 ? 'no limit' : String(most));
+
 export type TierRow = { name: string; per_minute: number; concurrent: number; changed_at: Date };
 
 export async function createKey(

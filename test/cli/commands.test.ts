@@ -275,9 +275,18 @@ t.test('tiers are set and listed', async (t) => {
     env,
   );
   t.equal(set.status, 0, set.stderr);
+  t.equal(set.stderr, 'tier gold: requests a minute: no limit; submissions at once: 50\n');
+  const free = ['tiers', 'set', 'free', '--per-minute', '1', '--concurrent', '0'];
+  t.match(
+    (await runledger(free, env)).stderr,
+    'requests a minute: 1; submissions at once: no limit',
+  );
+  const people = await runledger(['tiers', 'list'], env);
+  t.match(people.stdout, /^gold +no limit +50 /m);
   const { stdout } = await runledger(['tiers', 'list', '--json'], env);
   t.match(JSON.parse(stdout), [
     { name: 'beta', per_minute: 60, concurrent: 10 },
+    { name: 'free', per_minute: 1, concurrent: 0 },
     { name: 'gold', per_minute: 0, concurrent: 50 },
   ]);
 });

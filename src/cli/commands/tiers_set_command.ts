@@ -1,9 +1,9 @@
 import { operatorName } from '../../local/operator.ts';
-import { setTier } from '../../store/keys.ts';
+import { limitText, setTier } from '../../store/keys.ts';
 import { type Command, type Context, optionText, UsageError } from '../command.ts';
 
 export const command: Command = {
-  summary: 'set the limits of a tier, at once and for all of its keys; 0 is unlimited',
+  summary: 'set the limits of a tier, at once and for all of its keys; 0 is no limit',
   words: [{ name: 'NAME', help: 'the tier; it is created if there is none' }],
   options: {
     'per-minute': { value: 'N', required: true, help: 'requests in any 60 seconds' },
@@ -18,7 +18,7 @@ export const command: Command = {
     };
     await setTier(await context.database(), { ...tier, operator: operatorName() });
     context.say(
-      `tier ${tier.name}: ${tier.per_minute} requests a minute, ${tier.concurrent} submissions at once`,
+      `tier ${tier.name}: requests a minute: ${limitText(tier.per_minute)}; submissions at once: ${limitText(tier.concurrent)}`,
     );
     return 0;
   },

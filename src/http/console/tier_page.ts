@@ -1,5 +1,6 @@
 /** Tiers, and a change of one. */
 import type { ShownTier } from '../../store/console.ts';
+import { limitText } from '../../store/keys.ts';
 import { CONSOLE, consolePage, form, messagePage, redirect, table, time } from './console_page.ts';
 import type { ConsoleCall } from './console_parts.ts';
 import { html } from './markup.ts';
@@ -22,7 +23,7 @@ ${form(
   visit,
   PATH,
   html`<fieldset><legend>Set a tier</legend>
-<p>The limits apply at once to all keys of the tier. 0 is unlimited. A name that is not there yet makes a new tier.</p>
+<p>The limits apply at once to all keys of the tier. 0 is no limit. A name that is not there yet makes a new tier.</p>
 <label>name <input name="name" value="${chosen?.name}" required="required" autocomplete="off"></label>
 ${count('per_minute', 'requests in any 60 seconds')}
 ${count('concurrent', 'executions at the same time')}
@@ -32,8 +33,6 @@ ${count('concurrent', 'executions at the same time')}
   },
 };
 
-const limit = (value: number) => (value === 0 ? 'unlimited' : value);
-
 const COLUMNS = [
   {
     name: 'name',
@@ -42,12 +41,12 @@ const COLUMNS = [
   {
     name: 'requests a minute',
     kind: 'number' as const,
-    cell: ({ per_minute }: ShownTier) => limit(per_minute),
+    cell: ({ per_minute }: ShownTier) => limitText(per_minute),
   },
   {
     name: 'at the same time',
     kind: 'number' as const,
-    cell: ({ concurrent }: ShownTier) => limit(concurrent),
+    cell: ({ concurrent }: ShownTier) => limitText(concurrent),
   },
   { name: 'valid keys', kind: 'number' as const, cell: ({ keys }: ShownTier) => keys },
   {
