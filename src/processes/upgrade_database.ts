@@ -14,6 +14,7 @@ import { mkdir, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect, type Db } from '../db.ts';
+import { bytesText } from '../domain/units_text.ts';
 import { Fault } from '../fault.ts';
 import { packagedMajor } from '../local/binaries.ts';
 import {
@@ -125,7 +126,7 @@ export async function requireRoom(folder: string, bytes: number): Promise<void> 
   const free = bavail * bsize;
   if (free >= bytes) return;
   throw new Fault(
-    `the copy needs ${megabytes(bytes)}, and the disk of ${folder} has ${megabytes(free)} free`,
+    `the copy needs ${bytesText(bytes)}, and the disk of ${folder} has ${bytesText(free)} free`,
     'make room there, and start the upgrade again: the old data are as they were',
   );
 }
@@ -182,7 +183,7 @@ async function makeNew(
         rows = counted;
       },
     });
-    say(`copied out: ${done.tables} tables, ${megabytes(done.bytes)} in ${dump}`);
+    say(`copied out: ${done.tables} tables, ${bytesText(done.bytes)} in ${dump}`);
     return { rows, generation: await generationOf(db) };
   });
 
@@ -260,5 +261,3 @@ async function asked<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
     await db.end({ timeout: 5 });
   }
 }
-
-export const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;

@@ -1,6 +1,7 @@
 /** The parts of the console that need no database: templates, cookies, the bound of sign-ins, and what is kept for all viewers. */
 import type { IncomingMessage } from 'node:http';
 import t from 'tap';
+import { bytesText, durationText } from '../../src/domain/units_text.ts';
 import { createKnownSessions } from '../../src/http/console/known_sessions.ts';
 import { createLive } from '../../src/http/console/live.ts';
 import { minutesToRead, withMinutes } from '../../src/http/console/live_minutes.ts';
@@ -15,7 +16,6 @@ import {
 } from '../../src/http/console/session_cookie.ts';
 import { createSignInLimit, routedAddress } from '../../src/http/console/sign_in_limit.ts';
 import { phasesOf } from '../../src/http/console/submission_picture.ts';
-import { bytesText, durationText } from '../../src/http/console/units_text.ts';
 import type { ShownEvent } from '../../src/store/console.ts';
 import type { Minute, Now } from '../../src/store/console_now.ts';
 
@@ -336,7 +336,7 @@ t.test('measures have three figures and a unit', async (t) => {
     ['–', '0 ms', '12.3 ms', '1.23 s', '10 min', '2.5 h', '10.4 d'],
   );
   t.same(
-    [null, 0, 1023, 1536, 7_340_032].map((each) => bytesText(each)),
-    ['–', '0 B', '1023 B', '1.5 KiB', '7 MiB'],
+    [null, 0, 1023, 1536, 7_340_032, 5 * 2 ** 28, 3e12].map((each) => bytesText(each)),
+    ['–', '0 B', '1023 B', '1.5 KiB', '7 MiB', '1.25 GiB', '2790 GiB'],
   );
 });

@@ -1,4 +1,5 @@
-import { megabytes, upgradeDatabase } from '../../processes/upgrade_database.ts';
+import { bytesText } from '../../domain/units_text.ts';
+import { upgradeDatabase } from '../../processes/upgrade_database.ts';
 import { type Command, CommandFailed, JSON_OPTION } from '../command.ts';
 import { logKey } from '../installation_keys.ts';
 
@@ -35,7 +36,7 @@ export const command: Command = {
       progress: (direction, tables, bytes) => {
         if (performance.now() - said < PROGRESS_MS) return;
         said = performance.now();
-        say(`copying ${direction}: ${tables} tables, ${megabytes(bytes)} so far`);
+        say(`copying ${direction}: ${tables} tables, ${bytesText(bytes)} so far`);
       },
     });
     if (context.json) context.answer({ major, data, kept });

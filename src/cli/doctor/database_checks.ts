@@ -3,13 +3,12 @@ import { heldBy } from '../../config/connections.ts';
 import { databaseUrl, type Role } from '../../config.ts';
 import type { Db } from '../../db.ts';
 import { CLOCKS_APART_MS } from '../../domain/clocks.ts';
+import { bytesText } from '../../domain/units_text.ts';
 import { heartbeatName } from '../../queue/heartbeat_session.ts';
 import { databaseFacts } from '../../store/service_facts.ts';
 import type { Context } from '../command.ts';
 import { diskFinding } from './disk_room.ts';
 import { type Check, fail, ok, warn } from './finding.ts';
-
-const GiB = 2 ** 30;
 
 const database: Check = {
   name: 'database',
@@ -25,7 +24,7 @@ const database: Check = {
       : `in ${context.config.state_dir}`;
     const { pooled } = await context.address();
     const way = `${tls ? 'TLS' : 'no TLS'}, ${pooled ? 'a pooler in session mode' : 'no pooler'}`;
-    const found = `PostgreSQL ${version} ${where}, database ${name}, ${inGiB(Number(bytes))}, ${way}`;
+    const found = `PostgreSQL ${version} ${where}, database ${name}, ${bytesText(Number(bytes))}, ${way}`;
     return [ok('database', found)];
   },
 };
@@ -40,8 +39,6 @@ const schema: Check = {
     return [ok('schema', 'of this version')];
   },
 };
-
-const inGiB = (bytes: number) => `${(bytes / GiB).toFixed(1)} GiB`;
 
 /** A server of somebody else does not say how much room its disk has. */
 const disk: Check = {

@@ -2,15 +2,15 @@
 import type { StatsFs } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { bytesText } from '../../domain/units_text.ts';
 import { type Finding, fail, ok, warn } from './finding.ts';
 
-const GiB = 2 ** 30;
 /** PostgreSQL stops when its disk is full, and a worker starts nothing. Below this there are hours left, not days. */
-const LITTLE_DISK_BYTES = 2 * GiB;
+const LITTLE_DISK_BYTES = 2 * 2 ** 30;
 
 export async function diskFinding(name: string, folder: string, remedy: string): Promise<Finding> {
   const { bavail, bsize } = await diskOf(folder);
-  const found = `${((bavail * bsize) / GiB).toFixed(1)} GiB free for ${folder}`;
+  const found = `${bytesText(bavail * bsize)} free for ${folder}`;
   if (bavail * bsize > LITTLE_DISK_BYTES) return ok(name, found);
   return (bavail === 0 ? fail : warn)(name, found, remedy);
 }

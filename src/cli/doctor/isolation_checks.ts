@@ -7,6 +7,7 @@ import { access, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type Config, languageSwitches } from '../../config.ts';
+import { bytesText } from '../../domain/units_text.ts';
 import { BUILD_REMEDY, notBuilt, probeIsolation } from '../../executor/probe.ts';
 import type { Isolation } from '../../executor/sandbox_options.ts';
 import { Fault } from '../../fault.ts';
@@ -20,7 +21,6 @@ import { slotsOf } from '../../processes/slots_of.ts';
 import type { Executor } from '../../queue/worker.ts';
 import { type Check, type Finding, fail, ok, warn } from './finding.ts';
 
-const GiB = 2 ** 30;
 const EXPECTED = '42';
 
 export const launcher: Check = {
@@ -70,14 +70,12 @@ function slotsFinding(config: Config): Finding {
   const slots = slotsOf(config);
   const free = process.availableMemory();
   const each = config.limits_memory_bytes;
-  const found = `${slots}, with ${gib(free)} of memory free; ${gib(slots * each)} at the default limit`;
+  const found = `${slots}, with ${bytesText(free)} of memory free; ${bytesText(slots * each)} at the default limit`;
   if (slots * each <= free) return ok('slots', found);
   const fits = Math.floor(free / each);
   if (fits === 0) return fail('slots', found, 'free some memory, or lower RUNLEDGER_LIMITS_MEMORY');
   return warn('slots', found, `set RUNLEDGER_SLOTS=${fits}, or free some memory`);
 }
-
-const gib = (bytes: number) => `${(bytes / GiB).toFixed(1)} GiB`;
 
 /** Runs each language's first program, without the speed-ups, whose preparation would take longer. */
 async function tryPrograms(config: Config, kind: Config['isolation']): Promise<Finding[]> {

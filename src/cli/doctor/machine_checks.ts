@@ -2,12 +2,12 @@ import { readFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { doubtsOf, soundConfig } from '../../config.ts';
+import { bytesText } from '../../domain/units_text.ts';
 import { freeMemory, inMiB, isShort } from '../../executor/free_memory.ts';
 import { diskFinding } from './disk_room.ts';
 import { type Check, fail, ok, warn } from './finding.ts';
 
 const OLDEST_NODE = '24.12';
-const GiB = 2 ** 30;
 
 export const node: Check = {
   name: 'node',
@@ -41,10 +41,7 @@ export const environment: Check = {
 const resources: Check = {
   name: 'machine',
   look: async () => [
-    ok(
-      'machine',
-      `${availableParallelism()} cores, ${(totalmem() / GiB).toFixed(1)} GiB of memory`,
-    ),
+    ok('machine', `${availableParallelism()} cores, ${bytesText(totalmem())} of memory`),
   ],
 };
 

@@ -1,9 +1,10 @@
 /** The log: how far it is sealed, its checkpoints, and what operators did. */
+
+import { durationText } from '../../domain/units_text.ts';
 import type { ShownLog } from '../../store/console.ts';
 import { CONSOLE, consolePage, submissionLink, table, terms, time } from './console_page.ts';
 import type { ConsoleCall } from './console_parts.ts';
 import { html } from './markup.ts';
-import { durationText } from './units_text.ts';
 
 const PATH = '/log';
 

@@ -1,5 +1,6 @@
 /** Search among the submissions of all accounts, or of one. */
 import { STATUS_NAMES } from '../../domain/statuses.ts';
+import { bytesText, durationText } from '../../domain/units_text.ts';
 import { VERDICT_NAMES } from '../../domain/verdicts.ts';
 import { CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import { type FoundSubmission, PAGE_ROWS, type SearchQuery } from '../../store/console.ts';
@@ -19,7 +20,6 @@ import {
 } from './console_page.ts';
 import type { ConsoleCall } from './console_parts.ts';
 import { fieldValue, html } from './markup.ts';
-import { bytesText, durationText } from './units_text.ts';
 
 const PATH = '/submissions';
 

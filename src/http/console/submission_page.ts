@@ -2,6 +2,7 @@
 
 import { renderTests } from '../../domain/judged_record.ts';
 import type { TestFacts } from '../../domain/judging_facts.ts';
+import { bytesText, durationText } from '../../domain/units_text.ts';
 import {
   HEAD_BYTES,
   type ShownEvent,
@@ -14,7 +15,6 @@ import type { ConsoleCall, Visit } from './console_parts.ts';
 import { replayForm } from './delivery_pages.ts';
 import { type Html, html, type Shown } from './markup.ts';
 import { deliveryPicture, runPicture } from './submission_picture.ts';
-import { bytesText, durationText } from './units_text.ts';
 
 export const submissionPage: ConsoleCall = {
   path: '/submissions/{id}',

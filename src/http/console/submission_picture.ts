@@ -2,9 +2,10 @@
  * What happened to a submission, as two pictures made from its events: when it waited and when it ran; and the attempts to deliver
  * its result, which can go on for days. Positions are parts of the width, so that texts keep their size on every screen.
  */
+
+import { durationText } from '../../domain/units_text.ts';
 import type { ShownEvent } from '../../store/console.ts';
 import { type Html, html } from './markup.ts';
-import { durationText } from './units_text.ts';
 
 export type Phase = { kind: 'waiting' | 'running' | 'lost'; from_ms: number; to_ms: number };
 

@@ -1,4 +1,4 @@
-/** Measures as the console shows them: three figures and a unit; a dash where there is none. */
+/** Measures as people read them: three figures and a unit; a dash where there is none. */
 
 const NONE = '–';
 
@@ -17,5 +17,6 @@ export function bytesText(bytes: number | null | undefined): string {
   if (bytes === null || bytes === undefined) return NONE;
   if (bytes < 1024) return `${bytes} B`;
   if (bytes < 1024 ** 2) return `${figures(bytes / 1024)} KiB`;
-  return `${figures(bytes / 1024 ** 2)} MiB`;
+  if (bytes < 1024 ** 3) return `${figures(bytes / 1024 ** 2)} MiB`;
+  return `${figures(bytes / 1024 ** 3)} GiB`;
 }
