@@ -177,7 +177,8 @@ end
 $$;
 
 -- One account with a page of its keys, the newest first. before_key: the last one of the page before. version: of the key's newest
--- event. grace_ends: when the secret before the present one ends, while it works.
+-- event. gated: with those that are set aside, which the key's counters leave out. grace_ends: when the secret before the present
+-- one ends, while it works.
 create or replace function runledger.console_account(
   session bytea, id uuid, before_key uuid, at_most integer, out account jsonb, out keys jsonb
 )
@@ -189,7 +190,8 @@ begin
   account := (select to_jsonb(a) || jsonb_build_object('pending', coalesce(u.pending, 0))
     from accounts a left join account_usage u on u.account_id = a.id where a.id = console_account.id);
   keys := (select coalesce(jsonb_agg(to_jsonb(x) order by x.created_at desc, x.id desc), '[]') from (
-    select k.id, k.tier, k.prefix, k.created_at, k.revoked_at, u.last_used_at, u.dispatched, u.gated,
+    select k.id, k.tier, k.prefix, k.created_at, k.revoked_at, u.last_used_at, u.dispatched,
+      (select count(*) from gated g where g.key_id = k.id) as gated,
       (select max(e.version) from events e where e.stream = k.id) as version,
       (select max(s.expires_at) from key_secrets s where s.key_id = k.id and s.expires_at > clock()) as grace_ends
     from runledger.keys k left join key_usage u on u.key_id = k.id

@@ -96,6 +96,7 @@ export type ShownKey = {
   revoked_at: string | null;
   last_used_at: string | null;
   dispatched: number;
+  /** With those that are set aside. */
   gated: number;
   /** Of its newest event. */
   version: number;

@@ -368,6 +368,25 @@ t.test('the console', async (t) => {
     t.notMatch(section, /<pre|These are the first/);
   });
 
+  await t.test('what is set aside is counted with what its key has waiting', async (t) => {
+    const key = await service.key({ account: 'set aside' });
+    for (let n = 0; n < 3; n++) await service.submit(key);
+    const [account] = await service.db<{ id: string }[]>`
+      select id from runledger.accounts where name = 'set aside'`;
+    const waiting = async () => {
+      const { text } = await visitor.get(`/accounts/${account!.id}`);
+      return [...text.matchAll(/<td class="(?:wide )?number">(\d+)/g)].map(([, n]) => Number(n));
+    };
+    t.same(await waiting(), [3, 0]);
+    // As set_aside() leaves one of a language that no worker runs.
+    await service.db`
+      with one as (
+        insert into runledger.gated (key_id, submission_id, aside)
+        select s.key_id, s.id, 'java' from runledger.submissions s where s.account_id = ${account!.id} limit 1 returning key_id
+      ) update runledger.key_usage u set dispatched = u.dispatched - 1 from one where u.key_id = one.key_id`;
+    t.same(await waiting(), [2, 1]);
+  });
+
   await t.test('a delivery is requested again', async (t) => {
     const webhook = { webhook_url: 'https://receiver.test/hook?token=x', webhook_secret: 'secret' };
     const body = { language: 'python', code: '1', ...webhook };

@@ -90,7 +90,7 @@ const keyColumns = (visit: Visit) => [
     cell: ({ dispatched }: ShownKey) => dispatched,
   },
   {
-    name: 'waiting for its concurrency',
+    name: 'waiting for its concurrency or a worker',
     kind: 'wide number' as const,
     cell: ({ gated }: ShownKey) => gated,
   },
