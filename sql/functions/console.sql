@@ -177,8 +177,8 @@ end
 $$;
 
 -- One account with a page of its keys, the newest first. before_key: the last one of the page before. version: of the key's newest
--- event. gated: with those that are set aside, which the key's counters leave out. grace_ends: when the secret before the present
--- one ends, while it works.
+-- event. gated: with those that are set aside, which the key's counters leave out. grace_ends: when the secret before the
+-- present one ends, while it works.
 create or replace function runledger.console_account(
   session bytea, id uuid, before_key uuid, at_most integer, out account jsonb, out keys jsonb
 )
@@ -218,7 +218,7 @@ as $$
 begin
   perform operator_of(session);
   return jsonb_build_object(
-    'lag', (select to_jsonb(l) from sealing_lag(100000) l),
+    'lag', (select to_jsonb(l) from sealing_lag() l),
     'checkpoints', (select coalesce(jsonb_agg(to_jsonb(c) order by c.number desc), '[]') from (
       select number, origin, size, root, sealed_at, cosignatures, cosigned_at from audit_checkpoints order by number desc limit at_most) c),
     'operators', (select jsonb_agg(jsonb_build_object('name', o.name, 'created_at', o.created_at, 'revoked_at', o.revoked_at, 'sessions',

@@ -180,10 +180,12 @@ as $$
   select size, cells, signature from log_sketch
 $$;
 
--- How far sealing is behind: the events that no checkpoint covers (up to `most` are counted) and the age of the oldest, and the
--- age of the newest checkpoint, null if there is none. A clock that was set back makes nothing younger than now.
+-- How far sealing is behind: the events that no checkpoint covers and the age of the oldest, and the age of the newest
+-- checkpoint, null if there is none. Up to `most` events are counted; unsealed_more: so many were found, and there may be more.
+-- A clock that was set back makes nothing younger than now.
 create or replace function runledger.sealing_lag(
-  most integer, out unsealed bigint, out unsealed_s double precision, out checkpoint_age_s double precision
+  most integer default 100000,
+  out unsealed bigint, out unsealed_more boolean, out unsealed_s double precision, out checkpoint_age_s double precision
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
@@ -194,7 +196,7 @@ as $$
     where (e.generation, e.xid) >= (coalesce((select generation from newest), 0::smallint), coalesce((select to_xid from newest), '0'::xid8))
     order by e.generation, e.xid, e.seq limit most
   )
-  select count(*), coalesce(greatest(extract(epoch from clock() - min(at)), 0), 0)::double precision,
+  select count(*), count(*) >= most, coalesce(greatest(extract(epoch from clock() - min(at)), 0), 0)::double precision,
     (select greatest(extract(epoch from clock() - sealed_at), 0)::double precision from newest)
   from behind
 $$;

@@ -106,7 +106,7 @@ function languageGauges(
 function logGauges(gauge: Gauge): void {
   gauge(
     'runledger_log_unsealed_events',
-    'Events that no checkpoint covers yet.',
+    'Events that no checkpoint covers yet; where there are very many, not all are counted.',
     (f) => f.unsealed,
   );
   gauge('runledger_log_lag_seconds', 'Age of the oldest of them.', (f) => f.unsealed_s);

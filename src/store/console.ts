@@ -1,7 +1,9 @@
 /** What operators see and change in the console: sql/functions/console.sql, console_commands.sql. `session`: the digest of its cookie. */
+
 import type { Db } from '../db.ts';
 import type { Replayed } from './deliveries.ts';
 import type { ListPlace, ListQuery } from './lists.ts';
+import type { SealingLag } from './service_health.ts';
 import type { EncryptedSecret } from './submissions.ts';
 
 /** Who asks, and in which request. */
@@ -113,7 +115,7 @@ export type ShownTier = {
 };
 
 export type ShownLog = {
-  lag: { unsealed: number; unsealed_s: number | null; checkpoint_age_s: number | null };
+  lag: SealingLag;
   checkpoints: {
     number: number;
     origin: string;

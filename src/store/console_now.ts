@@ -1,6 +1,7 @@
 /** The service at this moment and some of its last minutes: sql/functions/console_now.sql. */
 import type { Db } from '../db.ts';
 import type { QueueFacts } from './queue_facts.ts';
+import type { SealingLag } from './service_health.ts';
 
 export type Minute = {
   /** When it began. */
@@ -16,7 +17,7 @@ export type Minute = {
 
 export type Now = {
   at: string;
-  queue: Omit<QueueFacts, 'unsealed_s'>;
+  queue: Omit<QueueFacts, 'unsealed_s'> & Pick<SealingLag, 'unsealed_more'>;
   workers: {
     id: string;
     host: string;

@@ -54,16 +54,22 @@ export function createHealth(db: Db): Health {
 
 export type SealingLag = {
   unsealed: number;
+  /** So many are counted at most: there may be more. */
+  unsealed_more: boolean;
   /** Age of the oldest of them. */
   unsealed_s: number;
   /** Null: there is no checkpoint. */
   checkpoint_age_s: number | null;
 };
 
-const COUNTED_EVENTS = 100_000;
-
 export async function sealingLag(db: Db): Promise<SealingLag> {
   const [row] = await db<(Omit<SealingLag, 'unsealed'> & { unsealed: string })[]>`
-    select * from runledger.sealing_lag(${COUNTED_EVENTS})`;
+    select * from runledger.sealing_lag()`;
   return { ...row!, unsealed: Number(row!.unsealed) };
 }
+
+export const unsealedText = ({
+  unsealed,
+  unsealed_more,
+}: Pick<SealingLag, 'unsealed' | 'unsealed_more'>): string =>
+  `${unsealed.toLocaleString('en')}${unsealed_more ? ' or more' : ''}`;

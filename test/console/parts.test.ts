@@ -227,7 +227,7 @@ const NOW: Now = {
   at: new Date(NOON).toISOString(),
   queue: {
     ...{ waiting: 3, gated: 0, again: 0, running: 1, oldest_wait_s: 2, deliveries_waiting: 0 },
-    ...{ workers: 2, slots: 4, unsealed: 5, checkpoint_age_s: 1 },
+    ...{ workers: 2, slots: 4, unsealed: 5, unsealed_more: false, checkpoint_age_s: 1 },
   },
   workers: [
     { id: 'a', host: 'a', slots: 3, toolchains: { python: '3', cpp: '12' } },

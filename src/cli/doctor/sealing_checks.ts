@@ -1,7 +1,7 @@
 /** Whether the log is sealed: by a key, up to date, and so that the next checkpoint can be signed. */
 import { CannotSeal } from '../../store/cannot_seal.ts';
 import { createSealer, lastCheckpoint } from '../../store/checkpoints.ts';
-import { sealingLag } from '../../store/service_health.ts';
+import { sealingLag, unsealedText } from '../../store/service_health.ts';
 import { logKey } from '../installation_keys.ts';
 import { type Check, fail, ok, warn } from './finding.ts';
 
@@ -28,8 +28,9 @@ const sealing: Check = {
       if (!(error instanceof CannotSeal)) throw error;
       return [fail('sealing', error.message, 'OPERATING.md, "Sealing"')];
     }
-    const { unsealed, unsealed_s, checkpoint_age_s } = await sealingLag(db);
-    const found = `${last ? `checkpoint ${last.number} of ${last.origin} over ${last.size} events, ${age(checkpoint_age_s)} old` : 'no checkpoint yet'}; ${unsealed} events are not sealed${key ? '' : '; whether web can sign was not tried: this command has no RUNLEDGER_SEAL_KEY'}`;
+    const lag = await sealingLag(db);
+    const { unsealed_s, checkpoint_age_s } = lag;
+    const found = `${last ? `checkpoint ${last.number} of ${last.origin} over ${last.size} events, ${age(checkpoint_age_s)} old` : 'no checkpoint yet'}; ${unsealedText(lag)} events are not sealed${key ? '' : '; whether web can sign was not tried: this command has no RUNLEDGER_SEAL_KEY'}`;
     if (unsealed_s < LATE_S) return [ok('sealing', found)];
     return [
       warn(

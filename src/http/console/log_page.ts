@@ -2,6 +2,7 @@
 
 import { durationText } from '../../domain/units_text.ts';
 import type { ShownLog } from '../../store/console.ts';
+import { unsealedText } from '../../store/service_health.ts';
 import { CONSOLE, consolePage, submissionLink, table, terms, time } from './console_page.ts';
 import type { ConsoleCall } from './console_parts.ts';
 import { html } from './markup.ts';
@@ -20,7 +21,7 @@ export const logPage: ConsoleCall = {
       section: PATH,
       main: html`${log.problem !== null && html`<p class="problem" role="alert">This process signs no checkpoints: ${log.problem}</p>`}
 ${terms([
-  ['events that no checkpoint covers', lag.unsealed],
+  ['events that no checkpoint covers', unsealedText(lag)],
   ['the oldest of them is from', html`${seconds(lag.unsealed_s)} ago`],
   ['age of the newest checkpoint', seconds(lag.checkpoint_age_s)],
 ])}

@@ -60,8 +60,7 @@ function show(state) {
     running: `${count(now.running)} in ${count(now.slots)} slots`,
     workers: count(now.workers),
     deliveries: count(now.deliveries_waiting),
-    unsealed:
-      log.problem === null ? count(now.unsealed) : `${count(now.unsealed)}; nothing is signed`,
+    unsealed: `${count(now.unsealed)}${now.unsealed_more ? ' or more' : ''}${log.problem === null ? '' : '; nothing is signed'}`,
     checkpoint: now.checkpoint_age_s === null ? '–' : `${seconds(now.checkpoint_age_s)} old`,
     at: state.at.slice(11, 19),
   };
