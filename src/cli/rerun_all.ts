@@ -19,9 +19,19 @@ export type Rerun = {
   readonly runs: readonly Measured[];
   readonly steady: readonly Aspect[];
   readonly unsteady: readonly Aspect[];
-  /** Why it was not run again; null if it was. */
+  /** Why it was not run again, or not as often as a comparison takes; null if it was. Then nothing is steady or unsteady. */
   readonly skipped: string | null;
 };
+
+/** Each rerun has one. */
+export const OUTCOMES = ['the same', 'changed', 'differ from run to run', 'left out'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+export function outcomeOf({ steady, unsteady, skipped }: Rerun): Outcome {
+  if (skipped !== null) return 'left out';
+  if (steady.length > 0) return 'changed';
+  return unsteady.length > 0 ? 'differ from run to run' : 'the same';
+}
 
 type Options = {
   readonly db: Db;
@@ -84,7 +94,7 @@ async function rerunOne(
       if (changes.at(-1)!.size === 0) break;
     }
   }
-  return { original, ids, runs, skipped, ...sumUp(changes) };
+  return { original, ids, runs, skipped, ...sumUp(skipped === null ? changes : []) };
 }
 
 async function submit(

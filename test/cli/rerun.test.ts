@@ -1,6 +1,7 @@
 /** Reruns, with a worker that answers what the test says. test/cli/serve.test.ts has one with a real worker. */
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import { NO_RESULT } from '../../src/cli/command.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../../src/judging/execution.ts';
 import { notRun } from '../../src/judging/outcome.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
@@ -17,7 +18,7 @@ import { runledger } from './command_line.ts';
 
 aloneOnItsServer();
 
-type Answer = (n: number) => Partial<ExecutionOutcome>;
+type Answer = (n: number) => Partial<ExecutionOutcome> | Promise<Partial<ExecutionOutcome>>;
 
 /**
  * `answers`: by the code of a submission, the outcome of its n-th run of all; others are left alone. `together`: those that
@@ -48,7 +49,7 @@ async function scene(
         const n = runs.get(text) ?? 0;
         runs.set(text, n + 1);
         orders.set(id, (await start(executions, id))!.order);
-        running.set(id, outcome(answers[text](n)));
+        running.set(id, outcome(await answers[text](n)));
       }
       most_running = Math.max(most_running, running.size);
       if (running.size >= together()) {
@@ -155,7 +156,14 @@ t.test('what changed is printed, and nothing of the originals is', async (t) => 
     ['--from', '2101-01-01T00:00:00Z'],
   ];
   for (const filter of others)
-    t.match(await s.rerun(...filter), { status: 0, stdout: /^0 submissions: / }, `${filter}`);
+    t.match(
+      await s.rerun(...filter),
+      {
+        ...{ status: NO_RESULT, stdout: /^0 submissions: / },
+        stderr: 'nothing was compared: no submission fits\n',
+      },
+      `${filter}`,
+    );
   t.match(await s.rerun('--language', 'cobol'), { status: 2, stderr: /--language must be one of/ });
   t.match(await s.rerun('--from', 'today'), { status: 2, stderr: /--from must be a time such as/ });
   await rebuild(s.w.db);
@@ -181,10 +189,36 @@ t.test('what cannot be run again is counted, with the reason', async (t) => {
   await s.submit('same', { language: 'java' }).catch(() => {});
   await s.w.clock.advance(100 * 86_400_000);
   await purgePayloads(s.w.db, new Date(Date.now() + 86_400_000));
-  const { status, stdout } = await s.rerun();
-  t.equal(status, 0);
-  t.match(stdout, /2 submissions: 0 the same, 0 changed, 0 differ from run to run, 2 not run/);
-  t.match(stdout, /2 not run: its bytes were removed/);
+  const { status, stdout, stderr } = await s.rerun();
+  t.equal(status, NO_RESULT);
+  t.match(stdout, /2 submissions: 0 the same, 0 changed, 0 differ from run to run, 2 left out/);
+  t.match(stdout, /2 left out: its bytes were removed/);
+  t.equal(stderr, 'nothing was compared: each submission was left out\n');
+});
+
+t.test('what is left out after its first rerun is counted once', async (t) => {
+  const s = await scene(t, {
+    same: () => ({}),
+    broken: async (n) => {
+      if (n > 0) await s.w.db`delete from runledger.payloads where stream = ${broken}`;
+      return n === 0 ? {} : { verdict: 'RE', exit_code: 1 };
+    },
+  });
+  await s.submit('same');
+  const broken = await s.submit('broken');
+  t.match(await s.rerun(), {
+    status: 0,
+    stdout:
+      /^2 submissions: 1 the same, 0 changed, 0 differ from run to run, 1 left out\n1 left out: its bytes were removed\n$/,
+  });
+});
+
+t.test('a script tells a change from what could not be done', async (t) => {
+  const s = await scene(t, { broken: (n) => (n === 0 ? {} : { verdict: 'RE', exit_code: 1 }) });
+  await s.submit('broken');
+  t.match(await s.rerun(), { status: 1, stdout: /^1 submissions: 0 the same, 1 changed/m });
+  const nowhere = { DATABASE_URL: 'postgres://127.0.0.1:9/none' };
+  t.match(await runledger(['rerun'], nowhere), { status: NO_RESULT, stdout: '' });
 });
 
 t.test('judged submissions are judged again by the same request', async (t) => {
