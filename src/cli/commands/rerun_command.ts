@@ -12,7 +12,8 @@ import {
   UsageError,
   wholeNumber,
 } from '../command.ts';
-import { OUTCOMES, outcomeOf, type Rerun, rerunAll } from '../rerun_all.ts';
+import { OUTCOMES, outcomeOf, type Progress, type Rerun, rerunAll } from '../rerun_all.ts';
+import { startSpinner } from '../spinner.ts';
 import { table } from '../table.ts';
 
 export const command: Command = {
@@ -46,17 +47,39 @@ export const command: Command = {
     const { queue_capacity } = context.config;
     const submissions = createSubmissions(db, { queue_capacity });
     const originals = await findOriginals(db, filter);
+    const { progress, stop } = progressOf(context, originals.length);
     const reruns = await rerunAll(originals, {
       db,
       submissions,
       operator: operatorName(),
       at_once,
-    });
+      progress,
+    }).finally(stop);
     if (context.json) context.answer(reruns.map(jsonOf));
     else print(context, reruns);
     return statusOf(context, reruns);
   },
 };
+
+/** On a terminal all of it; elsewhere only what it waits for, once. */
+function progressOf(context: Context, of: number): { progress: Progress; stop: () => void } {
+  const spinner = startSpinner(`0 of ${of} submissions`);
+  const said = new Set<string>();
+  let done = 0;
+  const progress: Progress = {
+    done() {
+      done += 1;
+      progress.waits(null);
+    },
+    waits(what) {
+      spinner.say(`${done} of ${of} submissions${what === null ? '' : `, ${what}`}`);
+      if (what === null || process.stderr.isTTY || said.has(what)) return;
+      said.add(what);
+      context.say(what);
+    },
+  };
+  return { progress, stop: () => spinner.stop() };
+}
 
 function statusOf(context: Context, reruns: readonly Rerun[]): number {
   const outcomes = reruns.map(outcomeOf);
