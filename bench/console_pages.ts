@@ -124,8 +124,14 @@ await measure(
 await measure(
   'log',
   () => store.log(asking),
-  ({ commands }) => `${commands.length} commands`,
-  ({ commands }) => commands.length === PAGE_ROWS,
+  ({ operators }) => `${operators.length} operators`,
+  ({ operators }) => operators.length > 0,
+);
+await measure(
+  'commands',
+  () => store.commands(asking, { with_views: false, before: null }),
+  list,
+  ({ rows }) => rows.length === PAGE_ROWS,
 );
 const readNow = createReadNow(db);
 const minutes = minutesToRead(new Map(), Date.now()).map((minute) => new Date(minute));

@@ -211,7 +211,7 @@ begin
 end
 $$;
 
--- The newest checkpoints, what is not sealed yet, the operators, and the last commands.
+-- The newest checkpoints, what is not sealed yet, and the operators.
 create or replace function runledger.console_log(session bytea, at_most integer) returns jsonb
 language plpgsql stable security definer set search_path = runledger, pg_temp
 as $$
@@ -223,25 +223,46 @@ begin
       select number, origin, size, root, sealed_at, cosignatures, cosigned_at from audit_checkpoints order by number desc limit at_most) c),
     'operators', (select jsonb_agg(jsonb_build_object('name', o.name, 'created_at', o.created_at, 'revoked_at', o.revoked_at, 'sessions',
         (select count(*) from operator_sessions s where s.operator_id = o.id and s.expires_at > clock())) order by o.created_at desc)
-      from (select * from operators order by created_at desc limit at_most) o),
-    'commands', (select coalesce(jsonb_agg(to_jsonb(c) order by c.at desc), '[]') from (
-      select x.at, actor_of(x.type, x.facts) as actor, x.type, coalesce(k.account_id, a.id) as account_id, k.id as key_id,
-        coalesce(x.facts ->> 'submission_id', case when x.type = 'delivery.requested' then x.stream::text end) as submission_id,
-        x.facts - '{operator,account_id,digest,sketch,leaves_sketch,request_id,submission_id}'::text[] as facts
-      from (
-        -- Test sets of users are events of this kind of stream, too: so many must not put the commands out of sight, and still more
-        -- must not hold up the page.
-        (select l.stream, l.at, l.type, l.facts from (
-          select * from events e where e.stream >= 'f0000000-0000-0000-0000-000000000000'
-          order by e.generation desc, e.xid desc, e.seq desc limit 100000) last
-        join log l on l.stream = last.stream and l.version = last.version
-        where last.type not like 'test\_set.%' or not last.facts ? 'key_id'
-        order by last.generation desc, last.xid desc, last.seq desc limit at_most)
-        union all
-        (select e.stream, e.at, e.type, e.facts from events e
-          where e.type = 'delivery.requested' and (e.facts ->> 'replay') is not null order by e.at desc limit at_most)
-      ) x
-      left join keys k on k.id = x.stream left join accounts a on a.id = x.stream
-      order by x.at desc limit at_most) c));
+      from (select * from operators order by created_at desc limit at_most) o));
+end
+$$;
+
+-- One page of what operators did, the newest first, as audit_commands shows it. Whose submissions they saw is left out without
+-- with_views: operators look far more often than they change something. before_us, before_seq: the last one of the page before.
+-- The condition is that of the index events_commands, letter by letter.
+create or replace function runledger.console_commands(
+  session bytea, with_views boolean, before_us bigint, before_seq bigint, at_most integer, most integer default 20000,
+  out commands jsonb, out next_us bigint, out next_seq bigint
+)
+language plpgsql stable security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+as $$
+#variable_conflict use_variable
+declare
+  before_time timestamptz := coalesce('epoch'::timestamptz + before_us * interval '1 microsecond', 'infinity');
+  e record;
+  seen integer := 0;
+begin
+  perform operator_of(session);
+  commands := '[]';
+  before_seq := coalesce(before_seq, 0);
+  for e in
+    select x.stream, x.version, x.type, x.at, x.seq from events x
+    where ((x.stream >= 'f0000000-0000-0000-0000-000000000000' and (x.type not like 'test\_set.%' or not x.facts ? 'key_id'))
+        or (x.type = 'delivery.requested' and (x.facts ->> 'replay') is not null))
+      and (x.at, x.seq) < (before_time, before_seq)
+    order by x.at desc, x.seq desc limit most
+  loop
+    seen := seen + 1;
+    if with_views or e.type <> 'operator.viewed' then
+      commands := commands || coalesce((
+        select to_jsonb(c) || jsonb_build_object('facts', c.facts - 'request_id')
+        from audit_commands c where c.about = e.stream and c.version = e.version), '[]');
+    end if;
+    if jsonb_array_length(commands) = at_most or seen = most then
+      next_us := extract(epoch from e.at) * 1000000; next_seq := e.seq;
+      exit;
+    end if;
+  end loop;
 end
 $$;

@@ -4,7 +4,8 @@ select l.at, runledger.actor_of(l.type, l.facts) as actor, l.type, l.stream as a
   case when l.type like 'key.%' then l.stream end as key_id,
   case when l.type = 'tier.set' then l.facts ->> 'name' else l.facts ->> 'tier' end as tier,
   (l.facts ->> 'submission_id')::uuid as submission_id,
-  l.facts - '{operator,account_id,tier,submission_id,digest,sketch,leaves_sketch}'::text[] as facts
+  l.facts - '{operator,account_id,tier,submission_id,digest,sketch,leaves_sketch}'::text[] as facts,
+  l.version
 from runledger.log l
 left join runledger.keys k on k.id = l.stream
 left join runledger.operators o on o.id = l.stream
@@ -14,7 +15,8 @@ left join runledger.accounts a on a.id = case
   else coalesce(k.account_id, (l.facts ->> 'account_id')::uuid, l.stream) end
 where l.stream >= 'f0000000-0000-0000-0000-000000000000' and (l.type not like 'test\_set.%' or not l.facts ? 'key_id')
 union all
-select e.at, runledger.actor_of(e.type, e.facts), e.type, e.stream, null, a.id, a.name, null, null, e.stream, e.facts - '{operator}'::text[]
+select e.at, runledger.actor_of(e.type, e.facts), e.type, e.stream, null, a.id, a.name, null, null, e.stream, e.facts - '{operator}'::text[],
+  e.version
 from runledger.events e
 join runledger.submissions s on s.id = e.stream
 join runledger.accounts a on a.id = s.account_id
@@ -32,3 +34,4 @@ comment on column runledger.audit_commands.key_id is 'The key that was created, 
 comment on column runledger.audit_commands.tier is 'The tier that was set, or that the key got.';
 comment on column runledger.audit_commands.submission_id is 'The submission whose webhook was requested again, or that an operator saw in the console.';
 comment on column runledger.audit_commands.facts is 'The other facts of the event, without digests of secrets and without sketches.';
+comment on column runledger.audit_commands.version is 'The number of the event in the stream that `about` names, from 1.';

@@ -9,7 +9,7 @@ import {
   RUNS,
   sumUp,
 } from '../domain/rerun_changes.ts';
-import { countWaiting, type Original, readRerun, rerunKey, rerunOf } from '../store/reruns.ts';
+import { findObstacle, type Original, readRerun, rerunKey, rerunOf } from '../store/reruns.ts';
 import type { Submissions } from '../store/submissions.ts';
 
 export type Rerun = {
@@ -19,8 +19,25 @@ export type Rerun = {
   readonly runs: readonly Measured[];
   readonly steady: readonly Aspect[];
   readonly unsteady: readonly Aspect[];
-  /** Why it was not run again; null if it was. */
+  /** Why it was not run again, or not as often as a comparison takes; null if it was. Then nothing is steady or unsteady. */
   readonly skipped: string | null;
+};
+
+/** Each rerun has one. */
+export const OUTCOMES = ['the same', 'changed', 'differ from run to run', 'left out'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+export function outcomeOf({ steady, unsteady, skipped }: Rerun): Outcome {
+  if (skipped !== null) return 'left out';
+  if (steady.length > 0) return 'changed';
+  return unsteady.length > 0 ? 'differ from run to run' : 'the same';
+}
+
+export type Progress = {
+  /** One more of the originals is done. */
+  done(): void;
+  /** What it has waited for, for a while; null: it goes on. */
+  waits(what: string | null): void;
 };
 
 type Options = {
@@ -28,6 +45,7 @@ type Options = {
   readonly submissions: Submissions;
   readonly operator: string;
   readonly at_once: number;
+  readonly progress: Progress;
 };
 
 /** By the account of the originals: the digest of the key for their reruns. */
@@ -37,6 +55,8 @@ type Keys = ReadonlyMap<string, Uint8Array>;
 type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
 
 const POLL_MS = 50;
+/** A shorter wait is not worth a line. */
+export const SAY_AFTER_MS = 2000;
 
 /** In the order of the originals. */
 export async function rerunAll(originals: readonly Original[], options: Options): Promise<Rerun[]> {
@@ -50,7 +70,10 @@ export async function rerunAll(originals: readonly Original[], options: Options)
     return done;
   };
   const lane = async () => {
-    for (const [n, original] of rest) reruns[n] = await rerunOne(original, keys, options, inTurn);
+    for (const [n, original] of rest) {
+      reruns[n] = await rerunOne(original, keys, options, inTurn);
+      options.progress.done();
+    }
   };
   await Promise.all(Array.from({ length: options.at_once }, lane));
   return reruns;
@@ -77,23 +100,24 @@ async function rerunOne(
     const submitted = await inTurn(() => submit(original, keys, options));
     if ('problem' in submitted) skipped = submitted.problem;
     else {
-      const run = await ended(options.db, submitted.id);
+      const run = await ended(submitted.id, original.language, options);
       ids.push(submitted.id);
       runs.push(run);
       changes.push(changesOf(original, run));
       if (changes.at(-1)!.size === 0) break;
     }
   }
-  return { original, ids, runs, skipped, ...sumUp(changes) };
+  return { original, ids, runs, skipped, ...sumUp(skipped === null ? changes : []) };
 }
 
 async function submit(
   original: Original,
   keys: Keys,
-  { db, submissions, operator }: Options,
+  options: Options,
 ): Promise<{ id: string } | { problem: string }> {
+  const { db, submissions, operator, at_once } = options;
   for (;;) {
-    while ((await countWaiting(db)) > 0) await wait(POLL_MS);
+    await over(() => findObstacle(db, at_once), options);
     const digest = keys.get(original.account_id)!;
     const command = await rerunOf(db, original.id, digest, operator);
     if (command === null) return { problem: 'its bytes were removed' };
@@ -105,10 +129,28 @@ async function submit(
   }
 }
 
-async function ended(db: Db, id: string): Promise<Measured> {
-  for (;;) {
-    const run = await readRerun(db, id);
-    if (run) return run;
+async function ended(id: string, language: string, options: Options): Promise<Measured> {
+  let run: Measured | null = null;
+  await over(async () => {
+    const { status, measured } = await readRerun(options.db, id);
+    run = measured;
+    if (status === 'pending') return `waiting for a worker that runs ${language}`;
+    return measured === null ? RUNNING : null;
+  }, options);
+  return run!;
+}
+
+/** It takes as long as it takes, so nothing is said of it. */
+const RUNNING = 'running';
+
+/** Until there is nothing left to wait for. */
+async function over(look: () => Promise<string | null>, { progress }: Options): Promise<void> {
+  let since = performance.now();
+  for (let what = await look(); what !== null; what = await look()) {
+    if (what === RUNNING) since = performance.now();
+    const is_long = performance.now() - since > SAY_AFTER_MS;
+    progress.waits(is_long ? what : null);
     await wait(POLL_MS);
   }
+  progress.waits(null);
 }

@@ -126,15 +126,26 @@ export type ShownLog = {
     cosigned_at: string | null;
   }[];
   operators: { name: string; created_at: string; revoked_at: string | null; sessions: number }[];
-  commands: {
-    at: string;
-    actor: string;
-    type: string;
-    account_id: string | null;
-    submission_id: string | null;
-    facts: Record<string, unknown>;
-  }[];
 };
+
+/** A row of runledger.audit_commands. */
+export type ShownCommand = {
+  at: string;
+  actor: string;
+  type: string;
+  /** The id of what it was done to. */
+  about: string;
+  operator: string | null;
+  account_id: string | null;
+  account: string | null;
+  key_id: string | null;
+  tier: string | null;
+  submission_id: string | null;
+  facts: Record<string, unknown>;
+};
+
+/** Of an event: its time in microseconds since 1970, and its number in the sequence of all events. */
+export type LogPlace = { at_us: string; seq: string };
 
 export type Console = ReturnType<typeof createConsole>;
 
@@ -220,6 +231,21 @@ export function createConsole(db: Db) {
       const [row] = await db<{ log: ShownLog }[]>`
         select runledger.console_log(${session}, ${LOG_ROWS}) as log`;
       return row!.log;
+    },
+
+    /** with_views: also whose submissions were seen. */
+    async commands(
+      { session }: Asking,
+      { with_views, before }: { with_views: boolean; before: LogPlace | null },
+    ): Promise<{ rows: ShownCommand[]; next: LogPlace | null }> {
+      const [row] = await db<
+        { commands: ShownCommand[]; next_us: string | null; next_seq: string | null }[]
+      >`select * from runledger.console_commands(${session}, ${with_views}, ${before?.at_us ?? null}, ${before?.seq ?? null}, ${PAGE_ROWS})`;
+      const { commands, next_us, next_seq } = row!;
+      return {
+        rows: commands,
+        next: next_us && next_seq ? { at_us: next_us, seq: next_seq } : null,
+      };
     },
 
     /** Makes the account, too, if there is none of this name. There must be no key with this id yet. */

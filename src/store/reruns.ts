@@ -89,18 +89,38 @@ const measuredOf = (row: MeasuredRow): Measured => ({
   memory_peak_bytes: numberOf(row.memory_peak_bytes),
 });
 
-/** Null while it has not ended. */
-export async function readRerun(db: Db, id: string): Promise<Measured | null> {
+/** measured: null while it has not ended. */
+export async function readRerun(
+  db: Db,
+  id: string,
+): Promise<{ status: Status; measured: Measured | null }> {
   const [row] = await db<MeasuredRow[]>`
     select ${measures(db)} from runledger.submissions s where s.id = ${id}`;
-  return row && hasEnded(row.status) ? measuredOf(row) : null;
+  const { status } = row!;
+  return { status, measured: hasEnded(status) ? measuredOf(row!) : null };
 }
 
-/** How many submissions wait for a worker, reruns among them. */
-export async function countWaiting(db: Db): Promise<number> {
-  const [row] = await db<{ waiting: string }[]>`
-    select q.accepted - p.started as waiting from runledger.queue_state q, runledger.queue_progress() p`;
-  return Number(row!.waiting);
+/**
+ * What has to end before one more rerun may begin; null: nothing.
+ *
+ * A submission waits for a worker if it has a job that a living one takes, also after a loss. One that waits for the limit of its
+ * key, or for a worker that does not live, is not delayed by a rerun. Reruns are counted by their keys: also those of a command
+ * that runs beside this one, or was stopped.
+ */
+export async function findObstacle(db: Db, at_once: number): Promise<string | null> {
+  const [row] = await db<{ some_wait: boolean; reruns: string }[]>`
+    select exists (
+      select from graphile_worker._private_jobs j join graphile_worker._private_tasks t on t.id = j.task_id
+      where t.identifier in (select runledger.execution_task(l.language) from runledger.alive_languages() l)
+        and (select s.status from runledger.submissions s where s.id = (j.payload ->> 'id')::uuid) = 'pending'
+    ) as some_wait, (
+      select coalesce(sum(u.dispatched + u.gated), 0) from runledger.key_usage u
+      join runledger.keys k on k.id = u.key_id where k.tier = ${TIER}
+    ) as reruns`;
+  if (row!.some_wait) return 'waiting until no submission waits for a worker';
+  return Number(row!.reruns) < at_once
+    ? null
+    : 'waiting until reruns of another command have ended';
 }
 
 /** The digest of the key for reruns of an account's submissions, which is made at first. */

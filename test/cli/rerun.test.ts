@@ -1,6 +1,8 @@
 /** Reruns, with a worker that answers what the test says. test/cli/serve.test.ts has one with a real worker. */
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import { NO_RESULT } from '../../src/cli/command.ts';
+import { SAY_AFTER_MS } from '../../src/cli/rerun_all.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../../src/judging/execution.ts';
 import { notRun } from '../../src/judging/outcome.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
@@ -9,7 +11,7 @@ import { createTestSets } from '../../src/store/test_sets.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aSet, aTest, judged, judgingOf } from '../store/a_set.ts';
 import { besides } from '../store/verified.ts';
-import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
+import { idOf, outcome, start, submission, type World, webhook, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { until } from '../support/eventually.ts';
 import { matchLists } from '../support/match_lists.ts';
@@ -17,7 +19,7 @@ import { runledger } from './command_line.ts';
 
 aloneOnItsServer();
 
-type Answer = (n: number) => Partial<ExecutionOutcome>;
+type Answer = (n: number) => Partial<ExecutionOutcome> | Promise<Partial<ExecutionOutcome>>;
 
 /**
  * `answers`: by the code of a submission, the outcome of its n-th run of all; others are left alone. `together`: those that
@@ -48,7 +50,7 @@ async function scene(
         const n = runs.get(text) ?? 0;
         runs.set(text, n + 1);
         orders.set(id, (await start(executions, id))!.order);
-        running.set(id, outcome(answers[text](n)));
+        running.set(id, outcome(await answers[text](n)));
       }
       most_running = Math.max(most_running, running.size);
       if (running.size >= together()) {
@@ -155,7 +157,14 @@ t.test('what changed is printed, and nothing of the originals is', async (t) => 
     ['--from', '2101-01-01T00:00:00Z'],
   ];
   for (const filter of others)
-    t.match(await s.rerun(...filter), { status: 0, stdout: /^0 submissions: / }, `${filter}`);
+    t.match(
+      await s.rerun(...filter),
+      {
+        ...{ status: NO_RESULT, stdout: /^0 submissions: / },
+        stderr: 'nothing was compared: no submission fits\n',
+      },
+      `${filter}`,
+    );
   t.match(await s.rerun('--language', 'cobol'), { status: 2, stderr: /--language must be one of/ });
   t.match(await s.rerun('--from', 'today'), { status: 2, stderr: /--from must be a time such as/ });
   await rebuild(s.w.db);
@@ -181,10 +190,36 @@ t.test('what cannot be run again is counted, with the reason', async (t) => {
   await s.submit('same', { language: 'java' }).catch(() => {});
   await s.w.clock.advance(100 * 86_400_000);
   await purgePayloads(s.w.db, new Date(Date.now() + 86_400_000));
-  const { status, stdout } = await s.rerun();
-  t.equal(status, 0);
-  t.match(stdout, /2 submissions: 0 the same, 0 changed, 0 differ from run to run, 2 not run/);
-  t.match(stdout, /2 not run: its bytes were removed/);
+  const { status, stdout, stderr } = await s.rerun();
+  t.equal(status, NO_RESULT);
+  t.match(stdout, /2 submissions: 0 the same, 0 changed, 0 differ from run to run, 2 left out/);
+  t.match(stdout, /2 left out: its bytes were removed/);
+  t.equal(stderr, 'nothing was compared: each submission was left out\n');
+});
+
+t.test('what is left out after its first rerun is counted once', async (t) => {
+  const s = await scene(t, {
+    same: () => ({}),
+    broken: async (n) => {
+      if (n > 0) await s.w.db`delete from runledger.payloads where stream = ${broken}`;
+      return n === 0 ? {} : { verdict: 'RE', exit_code: 1 };
+    },
+  });
+  await s.submit('same');
+  const broken = await s.submit('broken');
+  t.match(await s.rerun(), {
+    status: 0,
+    stdout:
+      /^2 submissions: 1 the same, 0 changed, 0 differ from run to run, 1 left out\n1 left out: its bytes were removed\n$/,
+  });
+});
+
+t.test('a script tells a change from what could not be done', async (t) => {
+  const s = await scene(t, { broken: (n) => (n === 0 ? {} : { verdict: 'RE', exit_code: 1 }) });
+  await s.submit('broken');
+  t.match(await s.rerun(), { status: 1, stdout: /^1 submissions: 0 the same, 1 changed/m });
+  const nowhere = { DATABASE_URL: 'postgres://127.0.0.1:9/none' };
+  t.match(await runledger(['rerun'], nowhere), { status: NO_RESULT, stdout: '' });
 });
 
 t.test('judged submissions are judged again by the same request', async (t) => {
@@ -270,26 +305,83 @@ t.test('as many run at once as were asked for, by one key of one account', async
   t.same(made, { keys: 1, tiers: 1 });
 });
 
+/** A command has asked whether it may go on for longer than this, and has asked again since. */
+async function asking(w: World, for_ms = 0): Promise<void> {
+  // Each time, its session's statement has another start. In two parts, so that this statement itself does not count.
+  const asked = new Set<number>();
+  await until(async () => {
+    const rows = await w.db<{ ms: number }[]>`
+      select (extract(epoch from query_start) * 1000)::double precision as ms from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid() and query like '%as ' || 'some_wait%'`;
+    for (const { ms } of rows) asked.add(ms);
+    return [...asked].filter((ms) => ms - Math.min(...asked) > for_ms).length >= 2;
+  });
+}
+
+/** How many reruns were made. */
+const added = async ({ db }: World) =>
+  (await db`select from runledger.events where facts ? 'rerun_of'`).length;
+
 t.test('nothing is added while a submission waits for a worker', async (t) => {
   const s = await scene(t, { same: () => ({}) });
   await s.submit('same');
-  const left_alone = submission({ code: Buffer.from('left alone'), language: 'java' });
-  const given = { secret_digest: s.key.digest, submission: left_alone };
-  const waiting = idOf(await s.w.submissions().submit(given));
-  const added = async () =>
-    (await s.w.db`select from runledger.events where facts ? 'rerun_of'`).length;
-  const done = s.rerun();
-  // Each time that the command asks for the count, its session's statement has another start.
-  const asked = new Set<string>();
-  await until(async () => {
-    const rows = await s.w.db<{ at: string }[]>`
-      select query_start::text as at from pg_stat_activity
-      where datname = current_database() and pid <> pg_backend_pid() and query like '%q.accepted - p.started as waiting%'`;
-    for (const { at } of rows) asked.add(at);
-    return asked.size >= 3 || (await added()) > 0;
-  });
-  t.equal(await added(), 0);
-  t.equal(await s.w.cancel(waiting), 'cancelled');
-  t.match(await done, { status: 0, stdout: /^1 submissions: 1 the same/ });
-  t.equal(await added(), 1);
+  const { executions } = await s.w.consumer();
+  for (const is_lost of [false, true]) {
+    const given = submission({ code: Buffer.from('left alone') });
+    const id = idOf(
+      await s.w.submissions().submit({ secret_digest: s.key.digest, submission: given }),
+    );
+    if (is_lost) {
+      await start(executions, id);
+      t.same(await executions.release([id], 'shutdown'), [id], 'it waits again');
+    }
+    const before = await added(s.w);
+    const done = s.rerun();
+    await asking(s.w, SAY_AFTER_MS);
+    t.equal(await added(s.w), before);
+    t.equal(await s.w.cancel(id), 'cancelled');
+    const stderr = 'waiting until no submission waits for a worker\n';
+    t.match(await done, { status: 0, stdout: /^1 submissions: 1 the same/, stderr });
+    t.equal(await added(s.w), before + 1);
+  }
+});
+
+t.test('what waits for no worker that lives holds nothing up', async (t) => {
+  const s = await scene(t, { same: () => ({}) });
+  await s.submit('same');
+  await s.w.tier('narrow', 0, 1);
+  const narrow = await s.w.key({ tier: 'narrow' });
+  const { executions } = await s.w.consumer();
+  const submit = async (language: string) => {
+    const given = submission({ code: Buffer.from('-'), language });
+    return idOf(
+      await s.w.submissions().submit({ secret_digest: narrow.digest, submission: given }),
+    );
+  };
+  await start(executions, await submit('python'));
+  await submit('python');
+  await submit('java');
+  const [{ gated } = { gated: 0 }] = await s.w.db<{ gated: number }[]>`
+    select count(*)::integer as gated from runledger.gated`;
+  t.equal(gated, 2, 'they wait for the first one of their key');
+  const other = { secret_digest: s.key.digest, submission: submission({ language: 'java' }) };
+  t.equal((await s.w.submissions().submit(other)).kind, 'accepted');
+  t.match(await s.rerun(), { status: 0, stdout: /^1 submissions: 1 the same/ });
+});
+
+t.test('reruns of another command count, also of one that was stopped', async (t) => {
+  let answered = false;
+  const s = await scene(t, { same: () => ({}) }, () => (answered ? 1 : 2));
+  answered = true;
+  await s.submit('same');
+  answered = false;
+  const first = s.rerun();
+  await until(async () => (await added(s.w)) === 1);
+  const second = s.rerun();
+  await asking(s.w, SAY_AFTER_MS);
+  t.equal(await added(s.w), 1);
+  answered = true;
+  t.match(await first, { status: 0 });
+  const stderr = 'waiting until reruns of another command have ended\n';
+  t.match(await second, { status: 0, stderr });
 });

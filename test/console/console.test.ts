@@ -22,6 +22,12 @@ const ODD = Buffer.concat([
 /** An element or an attribute that no page has, a control character, or one that turns text around. */
 const HOSTILE = /<img|<script>| style=|[^\P{Cc}\n\t]|\u202e/u;
 
+/** Facts of a test set. */
+const TEST_SET = JSON.stringify({
+  ...{ tests: 1, groups: 0, files: { count: 1, size_bytes: 1 } },
+  bytes: { manifest: { size: 1, sha256: '0'.repeat(64) } },
+});
+
 /** Commands of this operator, the newest first. */
 const commandsOf = (service: Service, name: string) =>
   service.db<{ type: string; facts: Record<string, unknown>; submission_id: string | null }[]>`
@@ -267,13 +273,116 @@ t.test('the console', async (t) => {
     t.match(text, 'look for the account');
   });
 
+  await t.test('the log says what each command was about', async (t) => {
+    const account = 'in the log';
+    const key = await newKey(service, account);
+    await visitor.post(`/keys/${key}/revoke`);
+    const [{ account_id } = { account_id: '' }] = await service.db<{ account_id: string }[]>`
+      select account_id from runledger.keys where id = ${key}`;
+    const link = (path: string, name: string) => `<a href="/console/${path}">${name}</a>`;
+    const of_account = `account ${link(`accounts/${account_id}`, account)}`;
+    const [{ test_set } = { test_set: '' }] = await service.db<{ test_set: string }[]>`
+      select runledger.append_events(x.id, 0, '{test_set.created}', array[${TEST_SET}::text::jsonb || jsonb_build_object(
+        'account_id', ${account_id}::text, 'key_id', ${key}::text)]), runledger.append_events(x.id, 1, '{test_set.deleted}',
+        array['{"operator": "ada@test"}'::jsonb]), x.id as test_set from runledger.permanent_id() x(id)`;
+    const { text } = await visitor.get('/log');
+    const about = (type: string) =>
+      [
+        ...text.matchAll(
+          /<\/time><\/td><td>[^<]*<\/td><td>([^<]*)<\/td><td>(.*?)<\/td><td class="wide">/g,
+        ),
+      ]
+        .filter((row) => row[1] === type)
+        .map((row) => row[2]!);
+    const id = (value: string) => `<span class="id">${value}</span>`;
+    t.equal(about('key.revoked')[0], `key ${id(key)}, ${of_account}`);
+    t.equal(about('account.created')[0], of_account);
+    t.equal(about('test_set.deleted')[0], `test set ${id(test_set)}, ${of_account}`);
+    t.ok(about('operator.created').includes('operator grace'));
+    t.ok(about('tier.set').includes(`tier ${link('tiers?tier=gold', 'gold')}`));
+    wellFormed(t, text);
+  });
+
+  await t.test('every command is on one page, however many there are', async (t) => {
+    const looks = 3000;
+    const [{ operator_id } = { operator_id: '' }] = await service.db<{ operator_id: string }[]>`
+      select id as operator_id from runledger.operators where name = 'grace'`;
+    const { id } = (await service.submit(await service.key())).json;
+    for (let n = 0; n < 130; n += 1) await service.db`select runledger.set_tier('many', ${n}, 1)`;
+    await service.db`
+      select runledger.append_events(${operator_id}, l.version, array_fill('operator.viewed'::text, array[${looks}::integer]),
+        array_fill(jsonb_build_object('submission_id', ${id}::text, 'submission_version', 1, 'operator', 'console:grace', 'request_id', 'r'),
+          array[${looks}::integer]))
+      from (select max(version) as version from runledger.events where stream = ${operator_id}) l`;
+    t.match(
+      (await visitor.get('/log')).text,
+      /<td>tier\.set<\/td>.*\bmany\b/,
+      'looks hide nothing',
+    );
+    t.notMatch((await visitor.get('/log')).text, 'operator.viewed');
+    const all = async (start: string) => {
+      const found: string[] = [];
+      let pages = 0;
+      let path: string | undefined = start;
+      for (; path !== undefined && pages < 100; pages += 1) {
+        const { text, status }: Reply = await visitor.get(path);
+        t.equal(status, 200, path);
+        const rows = text.matchAll(
+          /<tr><td><time[^>]*>([^<]*)<\/time><\/td><td>[^<]*<\/td><td>([a-z_]+\.[a-z_]+)<\/td>/g,
+        );
+        found.push(...Array.from(rows, ([, at, type]) => `${at} ${type}`));
+        path = /rel="next" href="\/console([^"]+)"/.exec(text)?.[1]?.replaceAll('&amp;', '&');
+      }
+      return found;
+    };
+    const shown = /<a href="\/console([^"]*)">With the submissions/.exec(
+      (await visitor.get('/log')).text,
+    );
+    const logged = await service.db<{ row: string; type: string }[]>`
+      select to_char(c.at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' ' || c.type as row, c.type
+      from runledger.audit_commands c join runledger.events e on e.stream = c.about and e.version = c.version
+      order by e.at desc, e.seq desc`;
+    const rows = (each: readonly { row: string }[]) => each.map(({ row }) => row);
+    t.ok(logged.length > looks + 130);
+    t.same(await all('/log'), rows(logged.filter(({ type }) => type !== 'operator.viewed')));
+    t.same(await all(shown![1]!), rows(logged));
+    for (const before of ['x', '1-2-3', '9999999999999999-999999999999999999', ODD_NAME]) {
+      const query = new URLSearchParams({ before });
+      t.equal((await visitor.get(`/log/commands?${query}`)).status, 200, before);
+    }
+  });
+
+  await t.test('an old page of commands reads no newer ones', async (t) => {
+    const session = secretDigest(visitor.cookie.split('=')[1]!);
+    const db = connect(service.database.url, { name: 'test', max: 1 });
+    t.teardown(() => db.end());
+    const read = async () => {
+      await db`select pg_stat_force_next_flush()`;
+      const [row] = await db<{ tuples: number }[]>`
+        select pg_stat_clear_snapshot(), sum(idx_tup_read)::integer as tuples from pg_stat_user_indexes where relname like 'events%'`;
+      return row!.tuples;
+    };
+    const page = (before: { us: string; seq: string } | null) => db`
+      select * from runledger.console_commands(${session}, true, ${before?.us ?? null}, ${before?.seq ?? null}, 10)`;
+    const [old] = await db<{ us: string; seq: string }[]>`
+      select (extract(epoch from at) * 1000000)::bigint as us, seq from runledger.events
+      where stream >= 'f0000000-0000-0000-0000-000000000000' order by at, seq offset 30 limit 1`;
+    await page(old!);
+    const before = await read();
+    t.equal((await page(old!))[0]!['commands'].length, 10);
+    const tuples = (await read()) - before;
+    t.ok(tuples < 500, `${tuples} of an index`);
+  });
+
   await t.test('many test sets of users do not put the commands out of sight', async (t) => {
+    const commands = async () => (await visitor.get('/log/commands')).text.split('</h1>')[1];
+    const before = await commands();
+    t.match(before, 'tier.set');
     await service.db`
       select runledger.append_events(runledger.permanent_id(), 0, '{test_set.created}', array[jsonb_build_object(
-        'account_id', k.account_id, 'key_id', k.id, 'tests', 1, 'groups', 0, 'files', '{"count": 1, "size_bytes": 1}'::jsonb,
-        'bytes', jsonb_build_object('manifest', jsonb_build_object('size', 1, 'sha256', repeat('0', 64))))])
+        'account_id', k.account_id, 'key_id', k.id) || ${TEST_SET}::text::jsonb])
       from generate_series(1, 1100), (select * from runledger.keys limit 1) k`;
-    t.match((await visitor.get('/log')).text, 'operator.created');
+    t.equal(await commands(), before);
   });
 
   await t.test(
@@ -530,6 +639,7 @@ t.test('the console', async (t) => {
       account: () => store.account(asking, { id, before: null }),
       tiers: () => store.tiers(asking),
       log: () => store.log(asking),
+      commands: () => store.commands(asking, { with_views: true, before: null }),
       createKey: () => store.createKey(asking, { ...new_key, ...secret }),
       rotateKey: () =>
         store.rotateKey(asking, { id: key!.id, seen_version: 9, grace_ms: 0, ...secret }),
@@ -565,8 +675,8 @@ async function leadsBack(t: Test, service: Service, reply: Reply) {
   t.not((await service.call({ path: to })).status, 405, `${to} can be opened`);
 }
 
-async function newKey(service: Service): Promise<string> {
-  await service.key();
+async function newKey(service: Service, account?: string): Promise<string> {
+  await service.key(account === undefined ? {} : { account });
   const [row] = await service.db<{ id: string }[]>`
     select id from runledger.keys order by created_at desc limit 1`;
   return row!.id;

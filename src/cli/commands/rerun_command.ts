@@ -4,13 +4,21 @@ import { BY_NAME } from '../../languages/common/registry.ts';
 import { operatorName } from '../../local/operator.ts';
 import { findOriginals, type RerunFilter } from '../../store/reruns.ts';
 import { createSubmissions } from '../../store/submissions.ts';
-import { type Command, type Context, JSON_OPTION, UsageError, wholeNumber } from '../command.ts';
-import { type Rerun, rerunAll } from '../rerun_all.ts';
+import {
+  type Command,
+  type Context,
+  JSON_OPTION,
+  NO_RESULT,
+  UsageError,
+  wholeNumber,
+} from '../command.ts';
+import { OUTCOMES, outcomeOf, type Progress, type Rerun, rerunAll } from '../rerun_all.ts';
+import { startSpinner } from '../spinner.ts';
 import { table } from '../table.ts';
 
 export const command: Command = {
   summary:
-    'run stored submissions again with the toolchains of today, while nothing else waits, and print what changed; exit 1 if something did',
+    'run stored submissions again with the toolchains of today, while nothing else waits, and print what changed',
   options: {
     from: { value: 'TIME', help: 'only those accepted at this time or later, such as 2026-03-01' },
     to: { value: 'TIME', help: 'only those accepted before this time' },
@@ -21,6 +29,16 @@ export const command: Command = {
     'at-once': { value: 'N', default: '1', help: 'how many run at the same time' },
     json: JSON_OPTION,
   },
+  statuses: [
+    ['0', 'nothing changed; what was left out is counted'],
+    ['1', 'something changed'],
+    ['2', 'a mistake in the command line or in the configuration'],
+    [
+      String(NO_RESULT),
+      'nothing was compared: no submission fits, or each was left out; or the command could not go on',
+    ],
+  ],
+  failed: NO_RESULT,
   example: 'rerun --language python --limit 20',
   async run(context) {
     const filter = filterOf(context);
@@ -29,17 +47,48 @@ export const command: Command = {
     const { queue_capacity } = context.config;
     const submissions = createSubmissions(db, { queue_capacity });
     const originals = await findOriginals(db, filter);
+    const { progress, stop } = progressOf(context, originals.length);
     const reruns = await rerunAll(originals, {
       db,
       submissions,
       operator: operatorName(),
       at_once,
-    });
+      progress,
+    }).finally(stop);
     if (context.json) context.answer(reruns.map(jsonOf));
     else print(context, reruns);
-    return reruns.some(({ steady }) => steady.length > 0) ? 1 : 0;
+    return statusOf(context, reruns);
   },
 };
+
+/** On a terminal all of it; elsewhere only what it waits for, once. */
+function progressOf(context: Context, of: number): { progress: Progress; stop: () => void } {
+  const spinner = startSpinner(`0 of ${of} submissions`);
+  const said = new Set<string>();
+  let done = 0;
+  const progress: Progress = {
+    done() {
+      done += 1;
+      progress.waits(null);
+    },
+    waits(what) {
+      spinner.say(`${done} of ${of} submissions${what === null ? '' : `, ${what}`}`);
+      if (what === null || process.stderr.isTTY || said.has(what)) return;
+      said.add(what);
+      context.say(what);
+    },
+  };
+  return { progress, stop: () => spinner.stop() };
+}
+
+function statusOf(context: Context, reruns: readonly Rerun[]): number {
+  const outcomes = reruns.map(outcomeOf);
+  if (outcomes.includes('changed')) return 1;
+  if (outcomes.some((outcome) => outcome !== 'left out')) return 0;
+  const why = reruns.length === 0 ? 'no submission fits' : 'each submission was left out';
+  context.say(`nothing was compared: ${why}`);
+  return NO_RESULT;
+}
 
 function filterOf(context: Context): RerunFilter {
   const text = (name: string) => {
@@ -72,14 +121,11 @@ function timeOf(word: string | null, name: string): Date | null {
 function print(context: Context, reruns: readonly Rerun[]): void {
   const shown = reruns.filter(({ steady, unsteady }) => steady.length + unsteady.length > 0);
   if (shown.length > 0) context.answer(table(shown.map(lineOf)));
-  const changed = shown.filter(({ steady }) => steady.length > 0).length;
-  const skipped = reruns.filter(({ skipped }) => skipped !== null);
-  const same = reruns.length - shown.length - skipped.length;
-  context.answer(
-    `${reruns.length} submissions: ${same} the same, ${changed} changed, ${shown.length - changed} differ from run to run, ${skipped.length} not run`,
-  );
-  const reasons = Map.groupBy(skipped, ({ skipped }) => skipped);
-  for (const [reason, all] of reasons) context.answer(`${all.length} not run: ${reason}`);
+  const of = Map.groupBy(reruns, outcomeOf);
+  const counts = OUTCOMES.map((outcome) => `${of.get(outcome)?.length ?? 0} ${outcome}`);
+  context.answer(`${reruns.length} submissions: ${counts.join(', ')}`);
+  const reasons = Map.groupBy(of.get('left out') ?? [], ({ skipped }) => skipped);
+  for (const [reason, all] of reasons) context.answer(`${all.length} left out: ${reason}`);
 }
 
 function lineOf({ original, runs, steady, unsteady }: Rerun) {

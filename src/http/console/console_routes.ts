@@ -16,7 +16,7 @@ import { CONSOLE, messagePage } from './console_page.ts';
 import type { ConsoleCall, ConsoleParts, Visit } from './console_parts.ts';
 import { deliveriesPage, replay } from './delivery_pages.ts';
 import { createKey, revokeKey, rotateKey } from './key_pages.ts';
-import { logPage } from './log_page.ts';
+import { commandsPage, logPage } from './log_page.ts';
 import { liveState, overview } from './overview.ts';
 import { payloadBytes } from './payload_bytes.ts';
 import { searchPage } from './search_page.ts';
@@ -47,6 +47,7 @@ const CALLS: readonly ConsoleCall[] = [
   tiersPage,
   setTier,
   logPage,
+  commandsPage,
   showSignIn,
   signIn,
   signOut,

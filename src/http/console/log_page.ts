@@ -1,19 +1,31 @@
 /** The log: how far it is sealed, its checkpoints, and what operators did. */
 
 import { durationText } from '../../domain/units_text.ts';
-import type { ShownLog } from '../../store/console.ts';
+import { type LogPlace, PAGE_ROWS, type ShownCommand, type ShownLog } from '../../store/console.ts';
 import { unsealedText } from '../../store/service_health.ts';
-import { CONSOLE, consolePage, submissionLink, table, terms, time } from './console_page.ts';
+import {
+  CONSOLE,
+  consolePage,
+  nextLink,
+  submissionLink,
+  table,
+  terms,
+  time,
+} from './console_page.ts';
 import type { ConsoleCall } from './console_parts.ts';
-import { html } from './markup.ts';
+import { type Html, html, type Shown } from './markup.ts';
 
 const PATH = '/log';
+const COMMANDS = `${PATH}/commands`;
 
 export const logPage: ConsoleCall = {
   path: PATH,
   kind: 'page',
   async handler({ store, live }, visit) {
-    const { lag, checkpoints, operators, commands } = await store.log(visit.asking);
+    const [{ lag, checkpoints, operators }, commands] = await Promise.all([
+      store.log(visit.asking),
+      store.commands(visit.asking, { with_views: false, before: null }),
+    ]);
     const log = live.log();
     const seconds = (value: number | null) => durationText(value && value * 1e6);
     return consolePage(visit, {
@@ -27,7 +39,7 @@ ${terms([
 ])}
 ${table('Witnesses', WITNESS_COLUMNS, log.witnesses)}
 ${table('Checkpoints', CHECKPOINT_COLUMNS, checkpoints)}
-${table('Commands', COMMAND_COLUMNS, commands)}
+${commandList(commands, new URLSearchParams())}
 ${table('Operators', OPERATOR_COLUMNS, operators)}`,
     });
   },
@@ -72,17 +84,57 @@ const CHECKPOINT_COLUMNS = [
   { name: 'log', kind: 'wide' as const, cell: ({ origin }: Checkpoint) => origin },
 ];
 
-type Command = ShownLog['commands'][number];
+const VIEWS = { name: 'views', shown: 'shown' };
+
+/** What operators did, and nothing else of the log: from any place on. */
+export const commandsPage: ConsoleCall = {
+  path: COMMANDS,
+  kind: 'page',
+  async handler({ store }, visit) {
+    const { query } = visit;
+    const with_views = query.get(VIEWS.name) === VIEWS.shown;
+    const before = placeOf(query.get('before') ?? '');
+    const commands = await store.commands(visit.asking, { with_views, before });
+    return consolePage(visit, {
+      title: 'Commands',
+      section: PATH,
+      main: commandList(commands, query),
+    });
+  },
+};
+
+type Commands = { rows: ShownCommand[]; next: LogPlace | null };
+
+/** Most commands are looks at a submission, so those are asked for. */
+function commandList({ rows, next }: Commands, query: URLSearchParams): Html {
+  const filter =
+    query.get(VIEWS.name) === VIEWS.shown
+      ? html`<a href="${CONSOLE}${COMMANDS}">Without the submissions that operators looked at</a>`
+      : html`<a href="${CONSOLE}${COMMANDS}?${VIEWS.name}=${VIEWS.shown}">With the submissions that operators looked at</a>`;
+  return html`${table('Commands', COMMAND_COLUMNS, rows)}
+<p>${filter}</p>
+${
+  next !== null &&
+  html`${rows.length < PAGE_ROWS && html`<p>This page looked through a bounded number of commands; there are more.</p>`}
+${nextLink(COMMANDS, query, { before: `${next.at_us}-${next.seq}` })}`
+}`;
+}
+
+/** What is no place is the beginning. */
+function placeOf(text: string): LogPlace | null {
+  const [, at_us, seq] = /^(\d{1,16})-(\d{1,18})$/.exec(text) ?? [];
+  return at_us && seq ? { at_us, seq } : null;
+}
 
 const COMMAND_COLUMNS = [
-  { name: 'at (UTC)', cell: ({ at }: Command) => time(at) },
-  { name: 'by', cell: ({ actor }: Command) => actor },
-  { name: 'event', cell: ({ type }: Command) => type },
-  { name: 'of', cell: ofCommand },
+  { name: 'at (UTC)', cell: ({ at }: ShownCommand) => time(at) },
+  { name: 'by', cell: ({ actor }: ShownCommand) => actor },
+  { name: 'event', cell: ({ type }: ShownCommand) => type },
+  { name: 'about', cell: aboutOf },
   {
     name: 'facts',
     kind: 'wide' as const,
-    cell: ({ facts }: Command) =>
+    cell: ({ facts }: ShownCommand) =>
       Object.entries(facts)
         .map(
           ([name, value]) => `${name} ${typeof value === 'object' ? JSON.stringify(value) : value}`,
@@ -91,9 +143,18 @@ const COMMAND_COLUMNS = [
   },
 ];
 
-function ofCommand({ submission_id, account_id }: Command) {
-  if (submission_id !== null) return submissionLink(submission_id);
-  return account_id && html`<a href="${CONSOLE}/accounts/${account_id}">account</a>`;
+/** Everything that it names. Of the log as a whole, the facts say what was done. */
+function aboutOf(command: ShownCommand): Shown {
+  const { type, about, operator, account_id, account, key_id, tier, submission_id } = command;
+  const parts: Shown[] = [
+    submission_id && html`submission ${submissionLink(submission_id)}`,
+    key_id && html`key <span class="id">${key_id}</span>`,
+    type.startsWith('test_set.') && html`test set <span class="id">${about}</span>`,
+    account_id && html`account <a href="${CONSOLE}/accounts/${account_id}">${account}</a>`,
+    operator && html`operator ${operator}`,
+    tier && html`tier <a href="${CONSOLE}/tiers?tier=${tier}">${tier}</a>`,
+  ];
+  return parts.filter(Boolean).map((part, n) => [n > 0 && ', ', part]);
 }
 
 type Operator = ShownLog['operators'][number];
