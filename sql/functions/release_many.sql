@@ -8,9 +8,12 @@
 -- end it. From its first death on, a submission runs without neighbours.
 --
 -- Evidence that is too long is left out: the event of the end has that of the last hundred losses.
+--
+-- released: the submissions of the executions that were taken back. ended: how many of them do not wait again.
 create or replace function runledger.release_many(
-  consumer uuid, ids uuid[], reason text, evidence jsonb default '{}', attempts integer[] default null
-) returns uuid[]
+  consumer uuid, ids uuid[], reason text, evidence jsonb default '{}', attempts integer[] default null,
+  out released uuid[], out ended integer
+)
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
@@ -18,8 +21,7 @@ as $$
 declare
   now_at timestamptz;
   why record;
-  released submissions[];
-  released_ids uuid[];
+  lost submissions[];
   again submissions[];
   progress record;
 begin
@@ -28,27 +30,28 @@ begin
     raise exception 'there is no reason "%" for a lost execution; runledger.loss_reasons has them all', release_many.reason using errcode = 'RL400';
   end if;
   -- A lease changes only under its submission's lock. If one has gone since this statement read it, so has its attempt.
-  select array_agg(x.s), array_agg((x.s).id) into released, released_ids from (
+  select array_agg(x.s), coalesce(array_agg((x.s).id), '{}') into lost, released from (
     select s from submissions s join leases l on l.submission_id = s.id and l.consumer_id = consumer and l.attempt = s.attempts
       and (release_many.attempts is null or l.attempt = release_many.attempts[array_position(ids, s.id)])
     where s.id = any (ids) and s.status = 'running' order by s.id for update of s
   ) x;
-  if released is null then
-    return '{}';
+  ended := 0;
+  if lost is null then
+    return;
   end if;
   now_at := clock();
-  delete from leases l where l.submission_id = any (released_ids);
-  select append_to_submissions(released, array_agg('execution.lost'::text), now_at, array_agg(jsonb_build_object('attempt', s.attempts,
+  delete from leases l where l.submission_id = any (released);
+  select append_to_submissions(lost, array_agg('execution.lost'::text), now_at, array_agg(jsonb_build_object('attempt', s.attempts,
     'consumer', consumer, 'reason', why.reason, 'counts', why.counts,
     'evidence', case when octet_length(release_many.evidence::text) > 10000 then '{"left_out": "it is too long"}' else release_many.evidence end) order by s.ordinality))
-  into released from unnest(released) with ordinality s;
+  into lost from unnest(lost) with ordinality s;
 
-  again := fail_hopeless(released, why.reason, now_at);
+  again := fail_hopeless(lost, why.reason, now_at);
+  ended := cardinality(lost) - coalesce(cardinality(again), 0);
   select * into progress from queue_progress();
   perform enqueue_executions(array_agg(s.id), array_agg(s.language),
     array_agg(round_priority(progress.round, progress.round_base)), array_agg(s.deaths > 0))
   from unnest(again) s having count(*) > 0;
-  return released_ids;
 end
 $$;
 

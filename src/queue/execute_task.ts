@@ -53,7 +53,8 @@ export type ExecuteOptions = {
 export type Observer = {
   phase(phase: Phase, language: string, seconds: number): void;
   ended(language: string, verdict: string): void;
-  lost(reason: string, count: number): void;
+  /** `ended`: how many of these submissions do not run again. */
+  lost(reason: string, count: number, ended: number): void;
 };
 
 /** The lease belongs to another consumer now, or to nobody. */
@@ -271,11 +272,11 @@ async function release(
     if (!isOutOfMemory(error)) options.onSandbox(false);
   }
   const evidence = failed ? { fault: String(error) } : {};
-  const released = await untilReleased(options, membership, started, () =>
+  const { released, ended } = await untilReleased(options, membership, started, () =>
     membership.executions().release([id], reason, evidence, [attempt]),
   );
   if (released.length === 0) throw new LeaseLost(id);
-  options.observe.lost(reason, 1);
+  options.observe.lost(reason, 1, ended);
 }
 
 /** While the lease is here, nobody else runs the submission. So this asks until the database takes it. */

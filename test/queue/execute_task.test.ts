@@ -31,6 +31,7 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
   const free_at_complete: number[] = [];
   const sandbox: boolean[] = [];
   const losses: string[] = [];
+  const given_up: number[] = [];
   const membership: Membership = {
     consumer_id,
     executions: () => ({
@@ -51,7 +52,14 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
       cut: cut.signal,
       onSandbox: (works) => sandbox.push(works),
       log,
-      observe: { phase() {}, ended() {}, lost: (reason) => losses.push(reason) },
+      observe: {
+        phase() {},
+        ended() {},
+        lost(reason, _, ended) {
+          losses.push(reason);
+          given_up.push(ended);
+        },
+      },
     });
   const run = (job: FetchedJob, execute: Execute = async () => outcome()) =>
     taskOf(execute)(job, membership);
@@ -83,6 +91,7 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
     runs,
     sandbox,
     losses,
+    given_up,
     run,
     fetched,
     events,
@@ -329,6 +338,17 @@ t.test('a fault is no verdict: the execution is released for its reason', async 
     [false, false, false, false],
     'a fault of the sandbox, or a full disk, makes it pause',
   );
+});
+
+t.test('a submission that is given up for its failures is counted once', async (t) => {
+  const s = await scene(t);
+  const fetch = { consumer_id: s.consumer_id, epoch: 1, tasks: ['execute_python'], at_most: 1 };
+  let job = await s.fetched();
+  for (let death = 1; death <= 3; death += 1) {
+    if (death > 1) [job] = (await fetchExecutions(s.w.worker, fetch)) as [FetchedJob];
+    await s.run(job, () => Promise.reject(new Error('it fails')));
+  }
+  t.same(s.given_up, [0, 0, 1]);
 });
 
 t.test(
