@@ -7,12 +7,16 @@
 -- The reason is one of loss_reasons, which says whether the loss counts against the submission and how many such losses
 -- end it. From its first death on, a submission runs without neighbours.
 --
+-- also_needs: the language of a checker or interactor that the consumer does not have. It is in the order, perhaps in a stored
+-- test set, so a worker finds it. Only workers that have both languages fetch the new job. If an execution of that is lost, the
+-- job after it is as any other, and the next worker without the language finds it again.
+--
 -- Evidence that is too long is left out: the event of the end has that of the last hundred losses.
 --
 -- released: the submissions of the executions that were taken back. ended: how many of them do not wait again.
 create or replace function runledger.release_many(
   consumer uuid, ids uuid[], reason text, evidence jsonb default '{}', attempts integer[] default null,
-  out released uuid[], out ended integer
+  also_needs text default null, out released uuid[], out ended integer
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -49,7 +53,7 @@ begin
   again := fail_hopeless(lost, why.reason, now_at);
   ended := cardinality(lost) - coalesce(cardinality(again), 0);
   select * into progress from queue_progress();
-  perform enqueue_executions(array_agg(s.id), array_agg(s.language),
+  perform enqueue_executions(array_agg(s.id), array_agg(concat_ws('/', s.language, also_needs)),
     array_agg(round_priority(progress.round, progress.round_base)), array_agg(s.deaths > 0))
   from unnest(again) s having count(*) > 0;
 end

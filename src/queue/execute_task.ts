@@ -17,6 +17,7 @@ import { isRejected } from '../db.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
 import { isDiskFull } from '../executor/disk_full.ts';
 import type { Watchers } from '../executor/judged_execution.ts';
+import { LanguageMissing } from '../executor/language_missing.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { Log } from '../log.ts';
@@ -271,9 +272,10 @@ async function release(
     // A program that fills the machine must not stop the worker for others: it runs without neighbours next.
     if (!isOutOfMemory(error)) options.onSandbox(false);
   }
-  const evidence = failed ? { fault: String(error) } : {};
+  const also_needs = error instanceof LanguageMissing ? error.language : null;
+  const evidence = failed || also_needs ? { fault: String(error) } : {};
   const { released, ended } = await untilReleased(options, membership, started, () =>
-    membership.executions().release([id], reason, evidence, [attempt]),
+    membership.executions().release([id], reason, evidence, [attempt], also_needs),
   );
   if (released.length === 0) throw new LeaseLost(id);
   options.observe.lost(reason, 1, ended);
@@ -305,7 +307,8 @@ const NO_ROOM =
 /** The reason in the log, and whether the execution failed rather than being interrupted. */
 function lossOf(error: unknown, cut: boolean): { reason: LossReason; failed: boolean } {
   if (cut) return { reason: 'shutdown', failed: false };
-  if (error instanceof NoSlot) return { reason: 'no_slot', failed: false };
+  if (error instanceof NoSlot || error instanceof LanguageMissing)
+    return { reason: 'no_slot', failed: false };
   const kind = error instanceof SandboxFault ? error.kind : null;
   if (kind === 'no_room' || isDiskFull(error)) return { reason: 'no_slot', failed: true };
   // The launcher killed the run, because no heartbeat was acknowledged in time.
