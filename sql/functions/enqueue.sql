@@ -7,7 +7,11 @@ as $$ select 'execute_' || language $$;
 -- Whether a worker that runs these tasks, one for each of its languages, has every language that the task needs.
 create or replace function runledger.fits(task text, tasks text[]) returns boolean
 language sql immutable
-as $$ select string_to_array(replace(task, '/', '/execute_'), '/') <@ tasks $$;
+as $$
+  -- Most tasks have one language: for them this is one comparison.
+  select task = any (tasks)
+    or strpos(task, '/') > 0 and string_to_array(replace(task, '/', '/execute_'), '/') <@ tasks
+$$;
 
 create or replace function runledger.tasks_of(toolchains jsonb) returns text[]
 language sql immutable
