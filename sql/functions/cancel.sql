@@ -1,6 +1,7 @@
 -- Cancels a submission, because its account asks for it. request: {request_id, traceparent}, of the call.
 --
---   cancelled       It is now, or was before: a repeated call gets the same answer and appends nothing.
+--   cancelled       It is now.
+--   was_cancelled   It was before: a repeated call appends nothing.
 --   already_ended   It has ended in another way.
 --   not_found       There is no such submission, or it is another account's.
 --
@@ -45,7 +46,7 @@ begin
   if before.id is null then
     return 'not_found';
   elsif before.status not in ('pending', 'running') then
-    return case before.status when 'cancelled' then 'cancelled' else 'already_ended' end;
+    return case before.status when 'cancelled' then 'was_cancelled' else 'already_ended' end;
   end if;
   perform end_found(array[before], clock(), '{submission.cancelled}', array[
     request_facts(request) || jsonb_build_object('attempt', before.attempts, 'key_id', key_id)]);

@@ -1,7 +1,21 @@
--- graphile-worker's name of the task that runs submissions in a language.
+-- graphile-worker's name of the task that runs submissions in a language; or, as `python/java`, those of which it is known that
+-- their checker or interactor is in another one (release_many).
 create or replace function runledger.execution_task(language text) returns text
 language sql immutable
 as $$ select 'execute_' || language $$;
+
+-- Whether a worker that runs these tasks, one for each of its languages, has every language that the task needs.
+create or replace function runledger.fits(task text, tasks text[]) returns boolean
+language sql immutable
+as $$
+  -- Most tasks have one language: for them this is one comparison.
+  select task = any (tasks)
+    or strpos(task, '/') > 0 and string_to_array(replace(task, '/', '/execute_'), '/') <@ tasks
+$$;
+
+create or replace function runledger.tasks_of(toolchains jsonb) returns text[]
+language sql immutable
+as $$ select array(select runledger.execution_task(l) from jsonb_object_keys(toolchains) l) $$;
 
 -- The job of a submission. alone: a worker died while it ran this submission, so it runs without neighbours.
 create or replace function runledger.execution_job(id uuid, language text, priority smallint, alone boolean default false)

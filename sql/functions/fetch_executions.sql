@@ -42,7 +42,7 @@ begin
   select array_agg(x.id), (select q.round_base from queue_state q) into jobs, base from (
     select j.id from graphile_worker._private_jobs j
     where j.is_available = true and j.priority >= least_execution_priority() and j.run_at <= now() and j.task_id = any (array(
-      select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
+      select t.id from graphile_worker._private_tasks t where fits(t.identifier, tasks) and is_execution(t.identifier)))
       and (running_keys is null or not is_of_key((j.payload ->> 'id')::uuid, running_keys))
     order by j.priority, j.run_at limit at_most for update skip locked
   ) x;

@@ -25,6 +25,7 @@ language plpgsql
 as $$
 declare
   taker record;
+  tasks text[];
   job bigint;
   execution record;
   named jsonb;
@@ -50,13 +51,15 @@ begin
   if not found then
     return false;
   end if;
+  -- Once, and not for each task.
+  tasks := runledger.tasks_of(taker.toolchains);
   -- The index has jobs by task: however many wait for others, this reads none of them.
-  perform from jsonb_object_keys(taker.toolchains) o(language)
-  join graphile_worker._private_tasks t on t.identifier = runledger.execution_task(o.language)
+  perform from graphile_worker._private_tasks t
   cross join lateral (
     select from graphile_worker._private_jobs j
     where j.is_available = true and j.task_id = t.id and j.run_at <= hand_over.at limit 1
-  ) j;
+  ) j
+  where runledger.fits(t.identifier, tasks);
   if found then
     return false;
   end if;

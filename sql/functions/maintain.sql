@@ -4,9 +4,10 @@
 
 -- Ends submissions that are pending and older than max_age: so many at most, because every submit waits in that time. It also
 -- takes away jobs of this age whose submissions have ended: of one that was cancelled while its worker died, a job is left that
--- nobody else would take. Answers how many of the two there were; a caller asks again until there are none.
-create or replace function runledger.expire_pending(max_age interval, most integer default 500, at timestamptz default 'infinity')
-returns integer
+-- nobody else would take. done: how many of the two there were; a caller asks again until there are none. ended: the submissions.
+create or replace function runledger.expire_pending(
+  max_age interval, most integer default 500, at timestamptz default 'infinity', out done integer, out ended integer
+)
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
 #variable_conflict use_column
@@ -18,8 +19,10 @@ declare
   old uuid[];
   jobs bigint[];
 begin
+  done := 0;
+  ended := 0;
   if not pg_try_advisory_xact_lock(x'524c4558'::bigint) then
-    return 0;
+    return;
   end if;
   -- A pending submission has a job or is gated; the queue's bound limits both. Before any lock, because jobs have no index by
   -- submission. Those that run keep their jobs, and do not count.
@@ -35,7 +38,7 @@ begin
     limit most
   ) x;
   if old is null then
-    return 0;
+    return;
   end if;
   if exists (select from submissions s where s.id = any (old) and s.status = 'pending') then
     -- a submission that was never started gives its queue place back, and queue_state is locked before submissions
@@ -60,7 +63,8 @@ begin
   perform graphile_worker.complete_jobs(jobs) where cardinality(jobs) > 0;
   -- A notification has room for some 200 ids.
   perform pg_notify('runledger_done', array_to_string(old[n:n + 199], ',')) from generate_series(1, cardinality(old), 200) n;
-  return greatest(cardinality(old), cardinality(jobs), 0);
+  ended := coalesce(cardinality(old), 0);
+  done := greatest(ended, cardinality(jobs));
 end
 $$;
 

@@ -7,10 +7,17 @@
 -- The reason is one of loss_reasons, which says whether the loss counts against the submission and how many such losses
 -- end it. From its first death on, a submission runs without neighbours.
 --
+-- also_needs: the language of a checker or interactor that the consumer does not have. It is in the order, perhaps in a stored
+-- test set, so a worker finds it. Only workers that have both languages fetch the new job. If an execution of that is lost, the
+-- job after it is as any other, and the next worker without the language finds it again.
+--
 -- Evidence that is too long is left out: the event of the end has that of the last hundred losses.
+--
+-- released: the submissions of the executions that were taken back. ended: how many of them do not wait again.
 create or replace function runledger.release_many(
-  consumer uuid, ids uuid[], reason text, evidence jsonb default '{}', attempts integer[] default null
-) returns uuid[]
+  consumer uuid, ids uuid[], reason text, evidence jsonb default '{}', attempts integer[] default null,
+  also_needs text default null, out released uuid[], out ended integer
+)
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
@@ -18,8 +25,7 @@ as $$
 declare
   now_at timestamptz;
   why record;
-  released submissions[];
-  released_ids uuid[];
+  lost submissions[];
   again submissions[];
   progress record;
 begin
@@ -28,27 +34,28 @@ begin
     raise exception 'there is no reason "%" for a lost execution; runledger.loss_reasons has them all', release_many.reason using errcode = 'RL400';
   end if;
   -- A lease changes only under its submission's lock. If one has gone since this statement read it, so has its attempt.
-  select array_agg(x.s), array_agg((x.s).id) into released, released_ids from (
+  select array_agg(x.s), coalesce(array_agg((x.s).id), '{}') into lost, released from (
     select s from submissions s join leases l on l.submission_id = s.id and l.consumer_id = consumer and l.attempt = s.attempts
       and (release_many.attempts is null or l.attempt = release_many.attempts[array_position(ids, s.id)])
     where s.id = any (ids) and s.status = 'running' order by s.id for update of s
   ) x;
-  if released is null then
-    return '{}';
+  ended := 0;
+  if lost is null then
+    return;
   end if;
   now_at := clock();
-  delete from leases l where l.submission_id = any (released_ids);
-  select append_to_submissions(released, array_agg('execution.lost'::text), now_at, array_agg(jsonb_build_object('attempt', s.attempts,
+  delete from leases l where l.submission_id = any (released);
+  select append_to_submissions(lost, array_agg('execution.lost'::text), now_at, array_agg(jsonb_build_object('attempt', s.attempts,
     'consumer', consumer, 'reason', why.reason, 'counts', why.counts,
     'evidence', case when octet_length(release_many.evidence::text) > 10000 then '{"left_out": "it is too long"}' else release_many.evidence end) order by s.ordinality))
-  into released from unnest(released) with ordinality s;
+  into lost from unnest(lost) with ordinality s;
 
-  again := fail_hopeless(released, why.reason, now_at);
+  again := fail_hopeless(lost, why.reason, now_at);
+  ended := cardinality(lost) - coalesce(cardinality(again), 0);
   select * into progress from queue_progress();
-  perform enqueue_executions(array_agg(s.id), array_agg(s.language),
+  perform enqueue_executions(array_agg(s.id), array_agg(concat_ws('/', s.language, also_needs)),
     array_agg(round_priority(progress.round, progress.round_base)), array_agg(s.deaths > 0))
   from unnest(again) s having count(*) > 0;
-  return released_ids;
 end
 $$;
 

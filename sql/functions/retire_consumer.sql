@@ -1,9 +1,10 @@
 -- Ends a consumer and takes back everything that it had, in one transaction: its executions are lost for the reason and
 -- their submissions wait again, the jobs that it locked are unlocked, and the jobs of its executions are deleted (each
--- submission has a new one). Answers how many executions it had; null if the consumer had ended before.
+-- submission has a new one). executions: how many it had; null if the consumer had ended before. ended: how many of their
+-- submissions do not wait again.
 create or replace function runledger.retire_consumer(
-  consumer uuid, reason text, evidence jsonb default '{}'
-) returns integer
+  consumer uuid, reason text, evidence jsonb default '{}', out executions integer, out ended integer
+)
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
 declare
@@ -12,16 +13,16 @@ declare
   stale_jobs bigint[];
 begin
   if not end_consumer(consumer, reason) then
-    return null;
+    return;
   end if;
   -- Before any submission is locked: this reads all jobs.
   locked_jobs := jobs_locked_by(consumer, '{}');
   select coalesce(array_agg(submission_id), '{}'), coalesce(array_agg(job_id), '{}') into leased_ids, stale_jobs
   from leases where consumer_id = consumer;
-  perform release_many(consumer, leased_ids, reason, evidence);
+  select r.ended into ended from release_many(consumer, leased_ids, reason, evidence) r;
   perform unlock_jobs_of(consumer, locked_jobs);
   perform graphile_worker.complete_jobs(lock_jobs(stale_jobs));
-  return cardinality(leased_ids);
+  executions := cardinality(leased_ids);
 end
 $$;
 

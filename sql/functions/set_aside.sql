@@ -11,7 +11,11 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 as $$
 #variable_conflict use_column
 declare
+  -- the toolchains of each worker
+  workers jsonb[];
   languages text[];
+  -- those that none of them fits
+  tasks integer[];
   keys uuid[];
   jobs bigint[];
   moved integer;
@@ -31,14 +35,14 @@ begin
   if keys is null then
     return 0;
   end if;
-  languages := array(select distinct l from consumers c, jsonb_object_keys(c.toolchains) l
+  workers := array(select distinct c.toolchains from consumers c
     where c.kind = 'worker' and greatest(c.heartbeat_at, c.ended_at) > clock() - interval '30 seconds');
+  languages := array(select distinct l from unnest(workers) w, jsonb_object_keys(w) l);
+  tasks := array(select t.id from graphile_worker._private_tasks t
+    where is_execution(t.identifier) and not exists (select from unnest(workers) w where fits(t.identifier, tasks_of(w))));
   select array_agg(x.id), array_agg(distinct x.key_id) into jobs, keys from (
-    select j.id, s.key_id from graphile_worker._private_tasks t
-    join graphile_worker._private_jobs j on j.task_id = t.id and j.is_available = true
-    join submissions s on s.id = (j.payload ->> 'id')::uuid
-    where is_execution(t.identifier) and t.identifier <> all (array(select execution_task(l) from unnest(languages) l))
-      and s.key_id = any (keys) and s.status = 'pending'
+    select j.id, s.key_id from graphile_worker._private_jobs j join submissions s on s.id = (j.payload ->> 'id')::uuid
+    where j.task_id = any (tasks) and j.is_available = true and s.key_id = any (keys) and s.status = 'pending'
     limit most
   ) x;
   if jobs is null then
@@ -51,10 +55,11 @@ begin
   -- The rounds of these jobs are given back, or the key's others would come behind them.
   with left_over as (
     delete from graphile_worker._private_jobs j where j.id = any (jobs) and j.locked_at is null
-    returning (j.payload ->> 'id')::uuid as id
+    returning (j.payload ->> 'id')::uuid as id, j.task_id
   ), put as (
     insert into gated (key_id, submission_id, aside)
-    select s.key_id, s.id, s.language from left_over l join submissions s on s.id = l.id where s.status = 'pending'
+    select s.key_id, s.id, replace(t.identifier, execution_task(''), '') from left_over l
+    join submissions s on s.id = l.id join graphile_worker._private_tasks t on t.id = l.task_id where s.status = 'pending'
     returning key_id
   ), counted as (
     update key_usage u set dispatched = u.dispatched - p.n, round = u.round - p.n
@@ -88,14 +93,23 @@ as $$
 declare
   ids uuid[];
   keys uuid[];
+  asides text[];
   moved integer;
 begin
   if not exists (select from gated g where g.aside is not null) or not pg_try_advisory_xact_lock(x'524c4153'::bigint) then
     return 0;
   end if;
+  -- One look into the index for each.
+  with recursive found as (
+    (select g.aside from gated g where g.aside is not null order by g.aside limit 1)
+    union all
+    select (select g.aside from gated g where g.aside > f.aside order by g.aside limit 1) from found f where f.aside is not null
+  )
+  select array_agg(f.aside) into asides from found f
+  where exists (select from alive_workers() w where fits(execution_task(f.aside), tasks_of(w.toolchains)));
   select array_agg(x.submission_id), array_agg(distinct x.key_id) into ids, keys from (
     select g.submission_id, g.key_id from gated g
-    where g.aside = any (array(select a.language from alive_languages() a)) order by g.aside, g.submission_id limit most
+    where g.aside = any (asides) order by g.aside, g.submission_id limit most
   ) x;
   if ids is null then
     return 0;

@@ -22,7 +22,8 @@
 -- And the time of a heartbeat counts only if this server has stored it since the server started: after a failover, the time
 -- is from another machine's clock.
 create or replace function runledger.sweep(
-  dead bigint[] default '{}', out consumer uuid, out reason text, out executions integer, out suspects bigint[], out alive bigint[]
+  dead bigint[] default '{}', out consumer uuid, out reason text, out executions integer, out ended integer,
+  out suspects bigint[], out alive bigint[]
 )
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
@@ -68,8 +69,8 @@ begin
     begin
       perform from consumers l where l.id = p.id and l.ended_at is null and l.heartbeat_at = p.heartbeat_at for update skip locked;
       continue when not found;
-      executions := retire_consumer(p.id, reason, jsonb_build_object('host', p.host, 'heartbeat_at', p.heartbeat_at,
-        'lock_held', p.lock_is_held, 'process_ended', p.lock_key = any (dead), 'found_at', now_at));
+      select r.executions, r.ended into executions, ended from retire_consumer(p.id, reason, jsonb_build_object('host', p.host, 'heartbeat_at', p.heartbeat_at,
+        'lock_held', p.lock_is_held, 'process_ended', p.lock_key = any (dead), 'found_at', now_at)) r;
     exception when lock_not_available then
       exit;
     end;

@@ -12,6 +12,6 @@ select * from (values
   ('worker_silent', false, 20, 'silence', 'no heartbeat for 5 s, and nothing shows that the worker has ended: it hangs, or is cut off from the database'),
   ('database_away', false, null, null, 'the database was away or was restarted, so the worker''s lease ended'),
   ('answer_lost', false, null, null, 'the connection broke before the worker had the answer to the statement that started the execution'),
-  ('no_slot', false, null, null, 'the worker had prefetched the job, and no slot became free in time; or its machine lacked what the program needed: disk, memory, a process, or the launcher'),
+  ('no_slot', false, null, null, 'the worker had prefetched the job, and no slot became free in time; or its machine lacked what the program needed: disk, memory, a process, the launcher, or the language of its checker'),
   ('shutdown', false, null, null, 'the worker stopped and gave the execution back')
 ) reasons (reason, counts, ends_after, failed_for, description);

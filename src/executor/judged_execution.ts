@@ -23,6 +23,7 @@ import type { ContentCache } from './content_cache.ts';
 import { outcomeOf } from './execution_outcome.ts';
 import { HeldContents } from './held_contents.ts';
 import { CHECKED_OUTPUT_BYTES, type Judge, judgeOf } from './judge_program.ts';
+import { LanguageMissing } from './language_missing.ts';
 import type { Program, ProgramParts } from './program.ts';
 import type { Peek } from './sandbox.ts';
 import { outOfTime, runTest, type TestRun } from './test_run.ts';
@@ -60,9 +61,8 @@ export async function executeJudged(
   const outcomes = tests.map((test, index) => notRun(placeOf(test, index)));
   const onRun = judging.tests === null ? watchers.onRun : undefined;
   const execution: Execution = { parts, program, order, tests, outcomes, signal, onRun };
+  requireLanguage(parts, judging);
   if (!(await program.prepare(signal))) return rejected(execution);
-  const missing = missingLanguage(parts, judging);
-  if (missing !== null) return unjudged(execution, null, missing);
   const contents = new HeldContents(parts.contents, signal);
   try {
     const judge = await judgeOf(parts, order.account_id, judging, contents);
@@ -204,12 +204,11 @@ function rejected({ parts, program, order, outcomes }: Execution): ExecutionOutc
   });
 }
 
-/** A worker has only the toolchains that its machine has, and gets a job by the language of the submission alone. */
-function missingLanguage({ toolchains }: JudgedParts, judging: Judging): string | null {
+/** Before anything is compiled: another worker has to do all of it. */
+function requireLanguage({ toolchains }: JudgedParts, judging: Judging): void {
   const judge = judging.interactor ?? judging.checker;
-  if (judge === null || toolchains.has(judge.language)) return null;
-  const role = judging.interactor === null ? 'checker' : 'interactor';
-  return `the ${role} is written in ${judge.language}, which the worker does not have`;
+  if (judge === null || toolchains.has(judge.language)) return;
+  throw new LanguageMissing(judging.interactor ? 'interactor' : 'checker', judge.language);
 }
 
 /** A request is rejected for its own interactor; an older one was not. Whether a stored set has one is known only here. */

@@ -32,6 +32,7 @@ import { createTurns } from '../store/turns.ts';
 import { createWaiters } from '../store/waiters.ts';
 import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
+import { cancelCounter } from './api/cancel_submission.ts';
 import { answerTo, createPatience, DATABASE_PATIENCE_MS } from './api/dispatch.ts';
 import { createEventStreams } from './api/event_streams.ts';
 import { createFailures, TooSlow } from './api/failures.ts';
@@ -95,12 +96,16 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   const { config, log } = parts;
   let open = true;
   const console_parts = composeConsole(parts);
-  const web = await composeWeb(parts, () => open, console_parts.known_sessions.forget);
+  const metrics = parts.metrics ?? createMetrics();
+  const web = await composeWeb(
+    { ...parts, metrics },
+    () => open,
+    console_parts.known_sessions.forget,
+  );
   const server = serverOf(config);
   const refusals = createRefusals(parts.db, (error) =>
     log.error({ err: error }, 'rejected requests could not be counted'),
   );
-  const metrics = parts.metrics ?? createMetrics();
   const room = watchConnectionRoom(server, { most: config.connections_max, log, metrics });
   const shared = sharedHeaders(config.tls !== 'off');
   const open_requests = createOpenRequests({
@@ -206,7 +211,7 @@ function composeConsole(parts: WebParts): ConsoleParts {
 }
 
 async function composeWeb(
-  parts: WebParts,
+  parts: WebParts & { metrics: Metrics },
   isOpen: () => boolean,
   forgetSessions: () => void,
 ): Promise<Web> {
@@ -311,7 +316,7 @@ async function composeWeb(
       named: withPatience(lists.named),
       summaries: withPatience(lists.summaries),
     },
-    cancel: withPatience(cancelInLine(createCancel(db))),
+    cancel: withPatience(cancelInLine(createCancel(db, cancelCounter(parts.metrics)))),
     results: {
       read: withPatience(results.read),
       look: withPatience(look),

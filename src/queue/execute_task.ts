@@ -17,6 +17,7 @@ import { isRejected } from '../db.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
 import { isDiskFull } from '../executor/disk_full.ts';
 import type { Watchers } from '../executor/judged_execution.ts';
+import { LanguageMissing } from '../executor/language_missing.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { Log } from '../log.ts';
@@ -53,7 +54,8 @@ export type ExecuteOptions = {
 export type Observer = {
   phase(phase: Phase, language: string, seconds: number): void;
   ended(language: string, verdict: string): void;
-  lost(reason: string, count: number): void;
+  /** `ended`: how many of these submissions do not run again. */
+  lost(reason: string, count: number, ended: number): void;
 };
 
 /** The lease belongs to another consumer now, or to nobody. */
@@ -270,12 +272,13 @@ async function release(
     // A program that fills the machine must not stop the worker for others: it runs without neighbours next.
     if (!isOutOfMemory(error)) options.onSandbox(false);
   }
-  const evidence = failed ? { fault: String(error) } : {};
-  const released = await untilReleased(options, membership, started, () =>
-    membership.executions().release([id], reason, evidence, [attempt]),
+  const also_needs = error instanceof LanguageMissing ? error.language : null;
+  const evidence = failed || also_needs ? { fault: String(error) } : {};
+  const { released, ended } = await untilReleased(options, membership, started, () =>
+    membership.executions().release([id], reason, evidence, [attempt], also_needs),
   );
   if (released.length === 0) throw new LeaseLost(id);
-  options.observe.lost(reason, 1);
+  options.observe.lost(reason, 1, ended);
 }
 
 /** While the lease is here, nobody else runs the submission. So this asks until the database takes it. */
@@ -304,7 +307,8 @@ const NO_ROOM =
 /** The reason in the log, and whether the execution failed rather than being interrupted. */
 function lossOf(error: unknown, cut: boolean): { reason: LossReason; failed: boolean } {
   if (cut) return { reason: 'shutdown', failed: false };
-  if (error instanceof NoSlot) return { reason: 'no_slot', failed: false };
+  if (error instanceof NoSlot || error instanceof LanguageMissing)
+    return { reason: 'no_slot', failed: false };
   const kind = error instanceof SandboxFault ? error.kind : null;
   if (kind === 'no_room' || isDiskFull(error)) return { reason: 'no_slot', failed: true };
   // The launcher killed the run, because no heartbeat was acknowledged in time.

@@ -22,8 +22,10 @@ const MINUTE = 60 * SECOND;
 export function choresOf(options: {
   pending_max_age_ms: number;
   seal: ((db: Db, stopping: AbortSignal) => Promise<unknown>) | null;
+  /** So many submissions were ended, because they had waited too long. */
+  onExpired?: (count: number) => void;
 }): Chore[] {
-  const { pending_max_age_ms, seal } = options;
+  const { pending_max_age_ms, seal, onExpired = () => {} } = options;
   const max_age_s = pending_max_age_ms / SECOND;
   const chores: Chore[] = [
     { name: 'rebase', every_ms: SECOND, run: (db) => db`select runledger.rebase_rounds()` },
@@ -58,7 +60,7 @@ export function choresOf(options: {
     {
       name: 'expire',
       every_ms: Math.min(MINUTE, Math.max(pending_max_age_ms / 10, SECOND)),
-      run: (db, stopping) => expirePending(db, stopping, max_age_s),
+      run: (db, stopping) => expirePending(db, stopping, { max_age_s, onExpired }),
     },
     {
       name: 'idempotency',
@@ -104,10 +106,15 @@ export function choresOf(options: {
 }
 
 /** All that are due: in a full queue without a worker, they are more than one statement ends. */
-async function expirePending(db: Db, stopping: AbortSignal, max_age_s: number): Promise<void> {
+async function expirePending(
+  db: Db,
+  stopping: AbortSignal,
+  { max_age_s, onExpired }: { max_age_s: number; onExpired: (count: number) => void },
+): Promise<void> {
   for (;;) {
-    const [row] = await halfOfTheTime(db<{ done: number }[]>`
-      select runledger.expire_pending(make_interval(secs => ${max_age_s}::double precision), at => ${new Date()}) as done`);
+    const [row] = await halfOfTheTime(db<{ done: number; ended: number }[]>`
+      select done, ended from runledger.expire_pending(make_interval(secs => ${max_age_s}::double precision), at => ${new Date()})`);
+    onExpired(row!.ended);
     if (row!.done === 0 || stopping.aborted) return;
   }
 }

@@ -1,4 +1,4 @@
-/** The metrics of executions and of sealing. No id is ever a label. */
+/** The metrics of executions, of submissions that end without one, and of sealing. No id is ever a label. */
 import { LOSS_REASONS } from '../domain/loss_reasons.ts';
 import { VERDICT_NAMES } from '../domain/verdicts.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../metrics.ts';
@@ -22,28 +22,47 @@ export function executionObserver(metrics: Metrics, languages: readonly string[]
     DURATION_BUCKETS_S,
     ['phase', 'language'],
   );
-  const lost = leasesLost(metrics);
+  const lost = observeLost(metrics);
   return {
     phase: (phase, language, seconds) => phases.observe(seconds, { phase, language }),
     ended: (language, verdict) => executions.add({ language, verdict }),
-    lost: (reason, count) => lost.add({ reason }, count),
+    lost,
   };
 }
 
-function leasesLost(metrics: Metrics) {
+/** A web process's metrics: what became of the executions of consumers that it found dead, and what waited too long. */
+export function webObserver(metrics: Metrics) {
+  const given_up = submissionsGivenUp(metrics);
+  const lost = observeLost(metrics, given_up);
+  return {
+    swept: ({ reason, executions, ended }: Swept) =>
+      lost(reason ?? '', executions ?? 0, ended ?? 0),
+    expired: (count: number) => given_up.add({ reason: 'age' }, count),
+  };
+}
+
+function observeLost(metrics: Metrics, given_up = submissionsGivenUp(metrics)): Observer['lost'] {
   const lost = metrics.counter(
     'runledger_leases_lost_total',
-    'Executions that a worker lost and whose submissions wait again, by reason.',
+    'Executions that a worker lost, by reason. Their submissions wait again, or are given up.',
     ['reason'],
   );
   for (const reason of LOSS_REASONS) lost.add({ reason }, 0);
-  return lost;
+  return (reason, count, ended) => {
+    lost.add({ reason }, count);
+    given_up.add({ reason: 'losses' }, ended);
+  };
 }
 
-/** A web process's metrics: the executions of consumers that it found dead. */
-export function sweepObserver(metrics: Metrics): (swept: Swept) => void {
-  const lost = leasesLost(metrics);
-  return ({ reason, executions }) => lost.add({ reason: reason ?? '' }, executions ?? 0);
+/** Of the process that ended them: no worker has a result to count. */
+function submissionsGivenUp(metrics: Metrics) {
+  const given_up = metrics.counter<'reason'>(
+    'runledger_submissions_given_up_total',
+    'Submissions that ended in error without a result: they waited too long (age), or workers lost them too often (losses).',
+    ['reason'],
+  );
+  for (const reason of ['age', 'losses']) given_up.add({ reason }, 0);
+  return given_up;
 }
 
 /** Health and the log have the reason. */

@@ -16,7 +16,7 @@ import {
 } from './delivery_runner.ts';
 import { choresOf, startMaintenance } from './maintain.ts';
 import { watchWorkers } from './no_worker.ts';
-import { observeSealer, sweepObserver } from './queue_metrics.ts';
+import { observeSealer, webObserver } from './queue_metrics.ts';
 import { retaining } from './retention_chore.ts';
 import { sealing, sealingProblem } from './sealing.ts';
 
@@ -74,6 +74,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   const stopping = new AbortController();
   const cut = new AbortController();
   const task = deliver?.({ stopping: stopping.signal, cut: cut.signal });
+  const observe = webObserver(metrics);
   const consumer = await joinQueue({
     address,
     kind: 'web',
@@ -91,7 +92,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
             log,
           })
         : NO_RUNNER,
-    onSwept: sweepObserver(metrics),
+    onSwept: observe.swept,
     ...(onBack && { onBack }),
     onOtherSchema,
     log,
@@ -100,7 +101,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   const seal = sealer && sealing(sealer, log);
   const { pending_max_age_ms } = config;
   const chores = [
-    ...choresOf({ pending_max_age_ms, seal }),
+    ...choresOf({ pending_max_age_ms, seal, onExpired: observe.expired }),
     watchWorkers(log),
     retaining(
       async (db) => (sealer ? sealingProblem(sealer, db) : 'this process does not seal'),

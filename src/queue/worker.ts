@@ -121,7 +121,8 @@ export async function startWorker(given: {
     onAlive: (for_ms) => executor.extendDeadline(Math.max(for_ms, 1)),
     // At once, and not only by each run's own signal: nothing may run on while another worker starts it.
     onLost: () => executor.extendDeadline(1),
-    onSwept: ({ reason, executions }) => observe.lost(reason ?? '', executions ?? 0),
+    onSwept: ({ reason, executions, ended }) =>
+      observe.lost(reason ?? '', executions ?? 0, ended ?? 0),
     ...(given.neighbours && { neighbours: given.neighbours }),
     onOtherSchema: given.onOtherSchema,
     log,

@@ -9,10 +9,13 @@ export type CancelOutcome = 'cancelled' | 'already_ended' | 'not_found';
 /** Ends a submission of the caller's account that has not ended. */
 export type Cancel = (caller: Caller, id: string, request: CancelRequest) => Promise<CancelOutcome>;
 
-export function createCancel(db: Db): Cancel {
+/** `onCancelled`: once for each submission. A call that is repeated gets the same answer, and cancels nothing. */
+export function createCancel(db: Db, onCancelled = () => {}): Cancel {
   return async ({ account_id, key_id }, id, request) => {
-    const [row] = await db<{ outcome: CancelOutcome }[]>`
+    const [row] = await db<{ outcome: CancelOutcome | 'was_cancelled' }[]>`
       select runledger.cancel_submission(${account_id}, ${key_id}, ${id}, ${JSON.stringify(request)}::text::jsonb) as outcome`;
-    return row!.outcome;
+    const { outcome } = row!;
+    if (outcome === 'cancelled') onCancelled();
+    return outcome === 'was_cancelled' ? 'cancelled' : outcome;
   };
 }

@@ -78,6 +78,8 @@ export type Swept = {
   reason: string | null;
   /** How many executions it had. */
   executions: number | null;
+  /** How many of their submissions were lost too often: they do not wait again. */
+  ended: number | null;
   /** The lock keys of the consumers that have lost their locks, if none was found dead. */
   suspects: readonly string[];
   /** The lock keys of all that have not ended; null: another process looked at this moment. */
@@ -87,7 +89,7 @@ export type Swept = {
 /** `dead`: the lock keys of processes that certainly have ended. */
 export async function sweep(db: Db, dead: readonly string[] = []): Promise<Swept> {
   const [row] = await db<Swept[]>`
-    select consumer, reason, executions, suspects, alive from runledger.sweep(${`{${dead.join(',')}}`}::text::bigint[])`;
+    select consumer, reason, executions, ended, suspects, alive from runledger.sweep(${`{${dead.join(',')}}`}::text::bigint[])`;
   return row!;
 }
 

@@ -39,6 +39,13 @@ export type CompleteCommand = {
 
 export type Completed = 'ended' | 'refused';
 
+export type Released = {
+  /** Those whose lease this consumer still had. */
+  readonly released: readonly string[];
+  /** How many of them were lost too often: they do not wait again. */
+  readonly ended: number;
+};
+
 export type Executions = LiveOutput & {
   /** Null: the submission is not pending any more, so its job is stale. */
   start(command: StartCommand): Promise<Started | null>;
@@ -46,14 +53,16 @@ export type Executions = LiveOutput & {
   order(command: OrderCommand): Promise<Started | null>;
   /** 'refused': the consumer no longer has the lease. The report is recorded and changes nothing. */
   complete(command: CompleteCommand): Promise<Completed>;
-  /** Returns executions to the queue. Answers those whose lease this consumer still had. */
+  /** Returns executions to the queue. */
   release(
     submission_ids: readonly string[],
     reason: LossReason,
     evidence?: object,
     /** Only these attempts, in the order of the ids. */
     attempts?: readonly number[],
-  ): Promise<string[]>;
+    /** The language of their checker or interactor, which this worker does not have. */
+    also_needs?: string | null,
+  ): Promise<Released>;
   /** How many tests of an execution have ended. Nothing depends on it: a report may be lost. */
   progress(progress: Progress): Promise<void>;
   /** Of the contents of the test sets that this consumer's submissions need; see readContent. */
@@ -122,12 +131,12 @@ export function createExecutions(
     start: (command) => starts.add(command),
     order: (command) => orders.add(command),
     complete: (command) => completions.add(command),
-    async release(submission_ids, reason, evidence = {}, attempts) {
-      const [row] = await db<{ released: string[] }[]>`
-        select runledger.release_many(${consumer_id}, ${`{${submission_ids.join(',')}}`}::text::uuid[],
+    async release(submission_ids, reason, evidence = {}, attempts, also_needs = null) {
+      const [row] = await db<Released[]>`
+        select released, ended from runledger.release_many(${consumer_id}, ${`{${submission_ids.join(',')}}`}::text::uuid[],
           ${reason}, ${jsonText(evidence)}::text::jsonb,
-          ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[]) as released`;
-      return row!.released;
+          ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[], ${also_needs})`;
+      return row!;
     },
     async progress({ submission_id, attempt, done, of }) {
       await db`

@@ -107,7 +107,9 @@ const counters: readonly Question[] = [
     key: 'submission_id',
     // Whether a submission is gated is not in the log; but only a pending one may be.
     expected: `
-      select s.id as submission_id, s.key_id, case when h.aside is not null then s.language end as aside from runledger.gated h
+      select s.id as submission_id, s.key_id,
+        case when starts_with(h.aside, s.language || '/') then h.aside when h.aside is not null then s.language end as aside
+      from runledger.gated h
       join runledger.submissions s on s.id = h.submission_id where s.status = 'pending'`,
     found: 'select submission_id, key_id, aside from runledger.gated',
   },

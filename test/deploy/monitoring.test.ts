@@ -12,6 +12,7 @@ import { promisify } from 'node:util';
 import { dump, load } from 'js-yaml';
 import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
+import { cancelCounter } from '../../src/http/api/cancel_submission.ts';
 import { watchConnectionRoom } from '../../src/http/wire/connection_room.ts';
 import { createOpenRequests } from '../../src/http/wire/open_requests.ts';
 import { createLog } from '../../src/log.ts';
@@ -19,7 +20,7 @@ import { createMetrics, type MetricFamily } from '../../src/metrics.ts';
 import { observeProcess } from '../../src/processes/process_metrics.ts';
 import { createCosigning } from '../../src/queue/cosigning.ts';
 import { createDelivering } from '../../src/queue/delivery_setup.ts';
-import { executionObserver, observeSealer } from '../../src/queue/queue_metrics.ts';
+import { executionObserver, observeSealer, webObserver } from '../../src/queue/queue_metrics.ts';
 import { observeService } from '../../src/queue/service_metrics.ts';
 import { notChecked } from '../support/report.ts';
 import { environmentFile, KUSTOMIZATIONS, kubernetesObjects, unit, value } from './manifests.ts';
@@ -57,6 +58,8 @@ async function startedMetrics() {
   observeService(web, () => none, { queue_capacity: 1 });
   const sealer = { key: null, problem: () => null, stop: () => {}, hold: () => {} };
   observeSealer(web, sealer as never);
+  webObserver(web);
+  cancelCounter(web);
   createCosigning({ witnesses: [], sealer, log, metrics: web });
   createDelivering({
     config: loadConfig({}),

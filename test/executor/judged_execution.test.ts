@@ -71,15 +71,13 @@ t.test('if all are AC, the top shows the last', async (t) => {
   t.match(outcome, { verdict: 'AC', stdout: '4\n', limit_exceeded: null });
 });
 
-t.test('a judge in a language that the worker does not have is an IE that says so', async (t) => {
+t.test('a judge in a language that the worker does not have gives no outcome', async (t) => {
   const tests = [aTest('1', '2'), aTest('2', '4')];
   const judge = aJudge('java', 'class Main {}');
   for (const [role, given] of Object.entries({ checker: judge, interactor: judge })) {
-    const outcome = await run('python', DOUBLES, { judging: judging({ tests, [role]: given }) });
-    const message = `the ${role} is written in java, which the worker does not have`;
-    t.match(outcome, { verdict: 'IE', status: 'error' });
-    t.strictSame(verdicts(outcome), ['IE', null], role);
-    t.match(outcome.judged!.tests![0], { message, team_message: '' });
+    const running = run('python', DOUBLES, { judging: judging({ tests, [role]: given }) });
+    const message = `the ${role} is written in java, which this worker does not have`;
+    await t.rejects(running, { name: 'LanguageMissing', language: 'java', message });
   }
 });
 

@@ -14,7 +14,7 @@ export const accountMutants: readonly Mutant[] = [
     ],
     [
       'to cancel it again is no error',
-      "case before.status when 'cancelled' then 'cancelled' else 'already_ended' end",
+      "case before.status when 'cancelled' then 'was_cancelled' else 'already_ended' end",
       "'already_ended'",
     ],
     ['what has ended is not cancelled', "else 'already_ended' end", "else 'cancelled' end"],

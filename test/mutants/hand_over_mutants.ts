@@ -30,8 +30,8 @@ export const handOverMutants: readonly Mutant[] = [
     ['a job that waits for its time is not overtaken', ' and j.run_at <= hand_over.at', ''],
     [
       'a job of another language is not overtaken',
-      'jsonb_object_keys(taker.toolchains)',
-      "unnest('{python,java}'::text[])",
+      'runledger.tasks_of(taker.toolchains)',
+      "'{execute_python,execute_java}'::text[]",
     ],
     ['to the one with most of them', 'order by c.slots - l.taken desc', 'order by c.slots'],
     ['without waiting for a worker that is locked', 'of c skip locked', 'of c'],

@@ -151,8 +151,8 @@ export const httpMutants: readonly Mutant[] = [
     ['receipts of one key hold one connection', 'inLine(receipts.read)', 'receipts.read'],
     [
       'cancels of one account hold one connection',
-      'cancelInLine(createCancel(db))',
-      'createCancel(db)',
+      'cancelInLine(createCancel(db, cancelCounter(parts.metrics)))',
+      'createCancel(db, cancelCounter(parts.metrics))',
     ],
     ['lists of test sets hold one connection', 'inLine(test_sets.list)', 'test_sets.list'],
     ['looks at test sets hold one connection', 'inLine(test_sets.read)', 'test_sets.read'],

@@ -16,6 +16,25 @@ export const queueMutants: readonly Mutant[] = [
       '), false)\n    limit most',
     ],
   ),
+  ...inFile('sql/functions/cancel.sql', 'test/queue/queue_metrics.test.ts', [
+    'a submission that is cancelled again is counted once',
+    "then 'was_cancelled'",
+    "then 'cancelled'",
+  ]),
+  ...inFile('src/queue/maintain.ts', 'test/queue/queue_metrics.test.ts', [
+    'what web ends for its age is counted',
+    'onExpired(row!.ended);',
+    'onExpired(0);',
+  ]),
+  ...inFile(
+    'sql/functions/release_many.sql',
+    [LEASE, 'test/queue/execute_task.test.ts'],
+    [
+      'what is lost too often is counted',
+      'ended := cardinality(lost) - coalesce(cardinality(again), 0);',
+      '',
+    ],
+  ),
   ...inFile('src/queue/maintain.ts', 'test/queue/maintain.test.ts', [
     'all that are too old are ended',
     'if (row!.done === 0 || stopping.aborted) return;',

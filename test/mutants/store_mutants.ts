@@ -201,8 +201,13 @@ export const storeMutants: readonly Mutant[] = [
     ['what comes back is counted', 'set gated = u.gated + b.n', 'set gated = u.gated'],
     [
       'only what can run comes back',
-      'array(select a.language from alive_languages() a)',
-      "'{java}'::text[]",
+      'where exists (select from alive_workers() w where fits(execution_task(f.aside), tasks_of(w.toolchains)))',
+      'where f.aside is not null',
+    ],
+    [
+      'what needs two languages is set aside where no worker has both',
+      'fits(t.identifier, tasks_of(w))',
+      "split_part(t.identifier, '/', 1) = any (tasks_of(w))",
     ],
   ),
   ...inFile(

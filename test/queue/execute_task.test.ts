@@ -1,6 +1,7 @@
 /** The task of one execution's job: what it answers, and what it leaves in the ledger. */
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import { LanguageMissing } from '../../src/executor/language_missing.ts';
 import { SandboxFault } from '../../src/executor/sandbox.ts';
 import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { createLog } from '../../src/log.ts';
@@ -31,6 +32,7 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
   const free_at_complete: number[] = [];
   const sandbox: boolean[] = [];
   const losses: string[] = [];
+  const given_up: number[] = [];
   const membership: Membership = {
     consumer_id,
     executions: () => ({
@@ -51,7 +53,14 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
       cut: cut.signal,
       onSandbox: (works) => sandbox.push(works),
       log,
-      observe: { phase() {}, ended() {}, lost: (reason) => losses.push(reason) },
+      observe: {
+        phase() {},
+        ended() {},
+        lost(reason, _, ended) {
+          losses.push(reason);
+          given_up.push(ended);
+        },
+      },
     });
   const run = (job: FetchedJob, execute: Execute = async () => outcome()) =>
     taskOf(execute)(job, membership);
@@ -83,6 +92,7 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
     runs,
     sandbox,
     losses,
+    given_up,
     run,
     fetched,
     events,
@@ -329,6 +339,37 @@ t.test('a fault is no verdict: the execution is released for its reason', async 
     [false, false, false, false],
     'a fault of the sandbox, or a full disk, makes it pause',
   );
+});
+
+t.test('a submission that is given up for its failures is counted once', async (t) => {
+  const s = await scene(t);
+  const fetch = { consumer_id: s.consumer_id, epoch: 1, tasks: ['execute_python'], at_most: 1 };
+  let job = await s.fetched();
+  for (let death = 1; death <= 3; death += 1) {
+    if (death > 1) [job] = (await fetchExecutions(s.w.worker, fetch)) as [FetchedJob];
+    await s.run(job, () => Promise.reject(new Error('it fails')));
+  }
+  t.same(s.given_up, [0, 0, 1]);
+});
+
+t.test('one whose checker needs another language goes to a worker that has both', async (t) => {
+  const s = await scene(t);
+  const job = await s.fetched();
+  const missing = new LanguageMissing('checker', 'java');
+  t.equal(await s.run(job, () => Promise.reject(missing)), 'finished');
+  t.match((await s.events(job.submission_id)).at(-1), {
+    type: 'execution.lost',
+    facts: { reason: 'no_slot', counts: false, evidence: { fault: String(missing) } },
+  });
+  t.same([s.losses, s.sandbox], [['no_slot'], []], 'the worker goes on with others');
+  const fetchedBy = async (...languages: string[]) => {
+    const tasks = languages.map((language) => `execute_${language}`);
+    const fetch = { consumer_id: s.consumer_id, epoch: 1, tasks, at_most: 9 };
+    return (await fetchExecutions(s.w.worker, fetch)).map(({ submission_id }) => submission_id);
+  };
+  t.same(await fetchedBy('python'), []);
+  t.same(await fetchedBy('java'), []);
+  t.same(await fetchedBy('java', 'cpp', 'python'), [job.submission_id]);
 });
 
 t.test(

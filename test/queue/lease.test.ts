@@ -157,14 +157,14 @@ t.test(
     t.equal((await dead.start(id))?.order.attempt, 1);
     t.same(
       await look(),
-      { consumer: null, reason: null, executions: null, suspects: 0 },
+      { consumer: null, reason: null, executions: null, ended: null, suspects: 0 },
       'it lives',
     );
 
     await dead.die();
     t.same(
       await look(),
-      { consumer: null, reason: null, executions: null, suspects: 1 },
+      { consumer: null, reason: null, executions: null, ended: null, suspects: 1 },
       'one look',
     );
     t.equal((await look()).suspects, 1, 'a caller that knows nothing of its process');
@@ -172,6 +172,7 @@ t.test(
       consumer: dead.id,
       reason: 'worker_died',
       executions: 1,
+      ended: 0,
       suspects: 0,
     });
     t.same(types(await events(id)), ['submission.accepted', 'execution.started', 'execution.lost']);
@@ -282,7 +283,13 @@ t.test('a heartbeat takes back a lock that its connection lost', async (t) => {
   await at(0.3);
   t.match(await heartbeat(alive.connection, alive.id), { alive: true });
   await at(0.9);
-  t.same(await look(), { consumer: null, reason: null, executions: null, suspects: 0 });
+  t.same(await look(), {
+    consumer: null,
+    reason: null,
+    executions: null,
+    ended: null,
+    suspects: 0,
+  });
 });
 
 t.test(
@@ -319,7 +326,7 @@ t.test('after a failover, the clock of the other machine does not count', async 
   await db`update runledger.consumers set postmaster_start = postmaster_start - interval '1 hour',
     heartbeat_at = heartbeat_at + interval '4 seconds' where id = ${dead.id}`;
   await dead.die();
-  const nothing = { consumer: null, reason: null, executions: null, suspects: 0 };
+  const nothing = { consumer: null, reason: null, executions: null, ended: null, suspects: 0 };
   t.same(await look(), nothing, 'it has not come to this machine yet, and may still run');
   await at(1);
   t.same(await look(), nothing);
@@ -408,7 +415,7 @@ t.test('a connection that sweeps for the first time is no witness yet', async (t
   await at(60);
   const late = connect(url, { name: 'late', max: 1 });
   t.teardown(() => late.end({ timeout: 1 }));
-  const nothing = { consumer: null, reason: null, executions: null, suspects: 0 };
+  const nothing = { consumer: null, reason: null, executions: null, ended: null, suspects: 0 };
   t.same(await lookOn(late), nothing, 'its first look');
   await at(64);
   t.same(await lookOn(late), nothing, 'the server may have been away as long as it has been here');
@@ -431,7 +438,8 @@ t.test('three deaths end a submission, with the evidence', async (t) => {
     await dead.die();
     await look();
     await at(n * 10 + 1);
-    t.equal((await look([dead.lock_key])).reason, 'worker_died');
+    const ended = n === 3 ? 1 : 0;
+    t.match(await look([dead.lock_key]), { reason: 'worker_died', executions: 1, ended });
   }
   const log = await events(id);
   t.same(types(log), [
@@ -459,11 +467,12 @@ t.test('stops never end a submission; twenty silent workers do', async (t) => {
   const worker = await consumer();
   for (let n = 1; n <= 25; n += 1) {
     await worker.start(id);
-    t.same(await worker.executions.release([id], 'shutdown'), [id]);
+    t.same(await worker.executions.release([id], 'shutdown'), { released: [id], ended: 0 });
   }
   for (let n = 1; n <= 20; n += 1) {
     t.equal((await worker.start(id))?.order.attempt, 25 + n);
-    await worker.executions.release([id], 'worker_silent');
+    const { ended } = await worker.executions.release([id], 'worker_silent');
+    t.equal(ended, n === 20 ? 1 : 0);
   }
   t.match((await events(id)).at(-1), {
     type: 'submission.failed',

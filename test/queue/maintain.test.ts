@@ -48,7 +48,7 @@ t.test('all submissions that are too old are ended in one round, and no other', 
   t.equal((await fetchExecutions(w.worker, fetch)).length, 1);
   await submit({ secret_digest: digest, submission: submission() });
   await wait(5);
-  const [expired] = await w.db`select runledger.expire_pending(interval '0 s', 1) as n`;
+  const [expired] = await w.db`select ended as n from runledger.expire_pending(interval '0 s', 1)`;
   t.match(expired, { n: 1 }, 'what runs takes no place among those that are ended');
   // More than one statement ends.
   for (let n = 0; n < 6; n += 1)
@@ -101,15 +101,15 @@ t.test('a job that an ended submission left is taken away in time', async (t) =>
   await w.db`select runledger.expire_pending(interval '1 hour')`;
   t.equal(await left(), 1);
   await wait(5);
-  const expire = () => w.db`select runledger.expire_pending(interval '0 s') as n`;
-  t.match(await expire(), [{ n: 1 }]);
+  const expire = () => w.db`select done, ended from runledger.expire_pending(interval '0 s')`;
+  t.match(await expire(), [{ done: 1, ended: 0 }]);
   t.equal(await left(), 0);
   await w.db`update runledger.submissions set status = 'pending'`;
   await w.submissions().submit({ secret_digest: digest, submission: submission() });
   const purged = newId(Date.now() - 1_000);
   await w.db`
     update graphile_worker._private_jobs set payload = json_build_object('id', ${purged}::text)`;
-  t.match(await expire(), [{ n: 1 }], 'also one whose submission is not there');
+  t.match(await expire(), [{ done: 1, ended: 0 }], 'also one whose submission is not there');
   t.equal(await left(), 0);
 });
 

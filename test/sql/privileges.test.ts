@@ -290,6 +290,6 @@ t.test('a worker cannot use a consumer that does not exist', async (t) => {
     { code: 'RL410' },
   );
   const [row] =
-    await w.worker`select runledger.release_many(gen_random_uuid(), array[${id}]::uuid[], 'shutdown') as released`;
+    await w.worker`select released from runledger.release_many(gen_random_uuid(), array[${id}]::uuid[], 'shutdown')`;
   t.same(row!['released'], []);
 });

@@ -113,7 +113,7 @@ t.test('a report without a lease is recorded and changes nothing', async (t) => 
   // As the worker that fetched it does.
   await s.w.db`delete from graphile_worker._private_jobs`;
   t.same([...(await facts())], [{ waiting: 0, again: 0 }]);
-  t.same(await s.mine.executions.release([s.id], 'shutdown'), [s.id]);
+  t.same(await s.mine.executions.release([s.id], 'shutdown'), { released: [s.id], ended: 0 });
   t.same([...(await facts())], [{ waiting: 0, again: 1 }], 'it takes no place in the queue');
   t.equal(await s.mine.executions.complete(late), 'refused', 'not after it was given back');
   t.match(await start(s.others.executions, s.id, 2), { order: { attempt: 2 } });
@@ -200,10 +200,11 @@ t.test('a released submission waits again, with its place and a new job', async 
   await start(s.mine.executions, s.id);
   t.same(
     await s.others.executions.release([s.id], 'shutdown'),
-    [],
+    { released: [], ended: 0 },
     'only by the consumer that has it',
   );
-  t.same(await s.mine.executions.release([s.id, randomUUID()], 'shutdown'), [s.id]);
+  const both = await s.mine.executions.release([s.id, randomUUID()], 'shutdown');
+  t.same(both, { released: [s.id], ended: 0 });
   t.match(await rowOf(s), { status: 'pending', attempts: 1, deaths: 0 });
   t.same(await placesOf(s), { dispatched: 1, gated: 0 });
   const [jobs] = await s.w.db`select count(*)::integer as n from graphile_worker._private_jobs`;
@@ -279,7 +280,7 @@ t.test('declaring a consumer dead does not lock what submitting locks', async (t
   await s.w.db.begin(async (submitting) => {
     await submitting`select from runledger.queue_state for update`;
     t.match(
-      await s.w.db`select runledger.retire_consumer(${s.mine.id}, 'worker_died') as executions`,
+      await s.w.db`select executions from runledger.retire_consumer(${s.mine.id}, 'worker_died')`,
       [{ executions: 1 }],
     );
   });
@@ -354,7 +355,8 @@ t.test('a consumer that was declared dead begins no epoch', async (t) => {
 t.test('a release names an attempt, and leaves a later one alone', async (t) => {
   const s = await scene(t);
   await start(s.mine.executions, s.id, 1);
-  const release = (attempt: number) => s.mine.executions.release([s.id], 'no_slot', {}, [attempt]);
+  const release = async (attempt: number) =>
+    (await s.mine.executions.release([s.id], 'no_slot', {}, [attempt])).released;
   t.same(await release(1), [s.id]);
   await start(s.mine.executions, s.id, 2);
   t.same(await release(1), [], 'asked again because the answer was lost');
@@ -480,7 +482,7 @@ t.test('removing jobs does not wait for a job that is being fetched', async (t) 
   await wait(5);
   await s.w.db.begin(async (fetching) => {
     await fetching`select from graphile_worker._private_jobs for update`;
-    const [row] = await s.w.db`select runledger.expire_pending(interval '0 s', 10) as ended`;
+    const [row] = await s.w.db`select ended from runledger.expire_pending(interval '0 s', 10)`;
     t.equal(row!['ended'], 1);
   });
   t.match(await rowOf(s), { status: 'error' });

@@ -194,7 +194,7 @@ async function play(w: World, seed: number): Promise<History> {
         .map(([id]) => id);
       const some = ids.filter(() => random.next() < 0.4);
       if (some.length === 0) return;
-      const released = await consumer.executions.release(some, reason);
+      const { released } = await consumer.executions.release(some, reason);
       for (const id of released) {
         seen('released');
         apply(id, { kind: 'release', consumer: consumer.id, reason });

@@ -270,7 +270,7 @@ t.test('what is locked does not end for its age at that moment', async (t) => {
   const other = await s.submit();
   const expire = async () => {
     await s.w.clock.advance(1_000);
-    const [row] = await s.w.web`select runledger.expire_pending('0 s') as n`;
+    const [row] = await s.w.web`select ended as n from runledger.expire_pending('0 s')`;
     return row!['n'];
   };
   await s.w.db.begin(async (tx) => {

@@ -437,6 +437,42 @@ t.test('what no worker can run holds up no other submission of its key', async (
   t.match(await state(), { dispatched: 0, gated: 0, waiting: null });
 });
 
+t.test('nor what needs two languages that no worker has together', async (t) => {
+  const w = await world(t);
+  await w.tier('one', 0, 1);
+  const key = await w.key({ tier: 'one' });
+  const { submit } = w.submissions();
+  const add = async () => {
+    await wait(2);
+    return idOf(await submit({ secret_digest: key.digest, submission: submission() }));
+  };
+  const [first, second] = [await add(), await add()];
+  const python = await w.consumer({ language: 'python' });
+  await w.consumer({ language: 'java' });
+  await start(python.executions, first!);
+  await w.db`delete from graphile_worker._private_jobs where payload ->> 'id' = ${first!}`;
+  await python.executions.release([first!], 'no_slot', {}, [1], 'java');
+  const moved = async (name: 'set_aside' | 'take_back') => {
+    const [row] = await w.web.unsafe(`select runledger.${name}() as moved`);
+    return row!['moved'];
+  };
+  const state = async () => ({
+    jobs: (await w.db`select payload ->> 'id' as id from graphile_worker._private_jobs`).map(
+      ({ id }) => id,
+    ),
+    gated: [...(await w.db`select submission_id as id, aside from runledger.gated`)],
+  });
+  t.equal(await moved('set_aside'), 1);
+  t.same(await state(), { jobs: [second], gated: [{ id: first, aside: 'python/java' }] });
+  t.equal(await moved('take_back'), 0, 'each of the two has one of them');
+  t.same((await verify(w.db, { head: null, signers: [] })).problems, []);
+  await w.consumer({ language: 'python', also: ['java'] });
+  t.equal(await moved('take_back'), 1);
+  t.equal(await moved('set_aside'), 0);
+  await w.cancel(second!);
+  t.same(await state(), { jobs: [first], gated: [] });
+});
+
 t.test('a key has a job although more wait than are set aside at once', async (t) => {
   const w = await world(t);
   await w.tier('two', 0, 2);

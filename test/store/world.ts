@@ -36,6 +36,7 @@ export type World = {
   consumer(options?: {
     slots?: number;
     language?: string;
+    also?: readonly string[];
   }): Promise<{ id: string; executions: Executions }>;
 };
 
@@ -72,10 +73,10 @@ export async function world(t: Test, options: DatabaseOptions = {}): Promise<Wor
       const rate = { limit: 0, remaining: 0, reset_s: 0 };
       return createCancel(web)({ ...key!, rate }, id, { request_id: 'a call', traceparent: null });
     },
-    async consumer({ slots = 2, language = 'python' } = {}) {
+    async consumer({ slots = 2, language = 'python', also = [] } = {}) {
       const id = randomUUID();
       await worker`
-        select runledger.register_consumer(${id}, 'worker', 'host', ${slots}, ${JSON.stringify({ [language]: 'none' })}::text::jsonb, '{}', ${2 ** 40 + Math.floor(Math.random() * 2 ** 40)})`;
+        select runledger.register_consumer(${id}, 'worker', 'host', ${slots}, ${JSON.stringify(Object.fromEntries([language, ...also].map((one) => [one, 'none'])))}::text::jsonb, '{}', ${2 ** 40 + Math.floor(Math.random() * 2 ** 40)})`;
       return { id, executions: createExecutions(worker, worker, id) };
     },
   };

@@ -1,5 +1,6 @@
 /** DELETE /api/submissions/{id} */
 import { EXAMPLE_CANCELLED, renderResult } from '../../domain/record.ts';
+import type { Metrics } from '../../metrics.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import { headerText, parseTraceparent, parseUuid } from '../wire/header_values.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
@@ -28,6 +29,16 @@ const handler: KeyedHandler = async (web, exchange, digest): Promise<Answer> => 
   const row = await web.results.record(spent.caller.account_id, id!);
   return row === null ? problem('not_found') : { status: STATUS.ok, body: renderResult(row) };
 };
+
+/** Web alone knows of these: a worker whose run is ended has no result to count. */
+export function cancelCounter(metrics: Metrics): () => void {
+  const cancelled = metrics.counter(
+    'runledger_submissions_cancelled_total',
+    'Submissions that were cancelled.',
+  );
+  cancelled.add({}, 0);
+  return () => cancelled.add();
+}
 
 export const cancelSubmission: ApiCall = {
   method: 'DELETE',
