@@ -9,7 +9,8 @@
 --
 -- also_needs: the language of a checker or interactor that the consumer does not have. It is in the order, perhaps in a stored
 -- test set, so a worker finds it. Only workers that have both languages fetch the new job. If an execution of that is lost, the
--- job after it is as any other, and the next worker without the language finds it again.
+-- job after it is as any other, and the next worker without the language finds it again. A task stays in graphile-worker's table
+-- for ever, and each fetch reads it. So what is no name of a language makes none, and there are never many.
 --
 -- Evidence that is too long is left out: the event of the end has that of the last hundred losses.
 --
@@ -52,6 +53,10 @@ begin
 
   again := fail_hopeless(lost, why.reason, now_at);
   ended := cardinality(lost) - coalesce(cardinality(again), 0);
+  if also_needs !~ '^[a-z0-9]{1,20}$'
+    or (select count(*) from graphile_worker._private_tasks t where strpos(t.identifier, '/') > 0) >= 400 then
+    also_needs := null;
+  end if;
   select * into progress from queue_progress();
   perform enqueue_executions(array_agg(s.id), array_agg(concat_ws('/', s.language, also_needs)),
     array_agg(round_priority(progress.round, progress.round_base)), array_agg(s.deaths > 0))

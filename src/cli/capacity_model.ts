@@ -5,6 +5,8 @@
  * share commits and cost less. Each worker hears of every submission, so it costs more where there are more of them.
  */
 import { heldBy } from '../config/connections.ts';
+import { DAY } from '../config/variable.ts';
+import { LONGEST_RETENTION } from '../config/variables.ts';
 import { CHOICES, FIGURES, LANGUAGE_FIGURES } from './capacity_figures.ts';
 
 /** The values of the figures by their names. */
@@ -155,7 +157,8 @@ function diskOf(demand: Demand, costs: Costs) {
     return both <= bytes_days ? both : (room - payloads_per_day * bytes_days) / events_per_day;
   };
   // A month is detached as a whole, when its last day is old enough.
-  const detachAfter = (full_days: number) => Math.floor(full_days) - LONGEST_MONTH;
+  const detachAfter = (full_days: number) =>
+    Math.min(Math.floor(full_days) - LONGEST_MONTH, LONGEST_RETENTION / DAY);
   const full_after = fullAfter(kept(keep_bytes_days));
   const detach_after = detachAfter(full_after);
   const events_days = kept(keep_events_days) + LONGEST_MONTH;

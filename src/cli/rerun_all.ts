@@ -134,7 +134,8 @@ async function ended(id: string, language: string, options: Options): Promise<Me
   await over(async () => {
     const { status, measured } = await readRerun(options.db, id);
     run = measured;
-    if (status === 'pending') return `waiting for a worker that runs ${language}`;
+    if (status === 'pending')
+      return `waiting for a worker that runs ${language}, and the language of its checker, if it has one`;
     return measured === null ? RUNNING : null;
   }, options);
   return run!;

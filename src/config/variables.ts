@@ -241,6 +241,8 @@ const webhooks = {
   }),
 };
 
+export const LONGEST_RETENTION = 36_500 * DAY;
+
 const operation = {
   seal_key: optional('RUNLEDGER_SEAL_KEY', secret, {
     unit: '32 bytes',
@@ -263,12 +265,12 @@ const operation = {
     reason:
       'the witnesses that web asks to cosign each checkpoint: the verifier key and the address of each; where one knows another tree, nothing more is sealed',
   }),
-  keep_bytes_ms: optional('RUNLEDGER_KEEP_BYTES', duration(DAY, 36_500 * DAY), {
+  keep_bytes_ms: optional('RUNLEDGER_KEEP_BYTES', duration(DAY, LONGEST_RETENTION), {
     unit: 'time',
     reason:
       'code, input and output of submissions that ended longer ago are removed by themselves; `migrate` stores it; where not set, they are kept',
   }),
-  keep_events_ms: optional('RUNLEDGER_KEEP_EVENTS', duration(DAY, 36_500 * DAY), {
+  keep_events_ms: optional('RUNLEDGER_KEEP_EVENTS', duration(DAY, LONGEST_RETENTION), {
     unit: 'time',
     reason:
       'months of the log that ended longer ago are taken out and dropped by themselves, with all that belongs to their submissions; `migrate` stores it; where not set, they are kept',

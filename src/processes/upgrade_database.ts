@@ -126,7 +126,7 @@ export async function requireRoom(folder: string, bytes: number): Promise<void> 
   const free = bavail * bsize;
   if (free >= bytes) return;
   throw new Fault(
-    `the copy needs ${bytesText(bytes)}, and the disk of ${folder} has ${bytesText(free)} free`,
+    `the copy needs ${bytesText(bytes)}, ${bytesText(bytes - free)} more than the disk of ${folder} has free`,
     'make room there, and start the upgrade again: the old data are as they were',
   );
 }

@@ -104,18 +104,19 @@ export async function readRerun(
  * What has to end before one more rerun may begin; null: nothing.
  *
  * A submission waits for a worker if it has a job that a living one takes, also after a loss. One that waits for the limit of its
- * key, or for a worker that does not live, is not delayed by a rerun. Reruns are counted by their keys: also those of a command
- * that runs beside this one, or was stopped.
+ * key, or for a worker that does not live, is not delayed by a rerun, nor is a rerun that waits so. The running reruns are counted
+ * by their keys: also those of a command that runs beside this one, or was stopped.
  */
 export async function findObstacle(db: Db, at_once: number): Promise<string | null> {
   const [row] = await db<{ some_wait: boolean; reruns: string }[]>`
     select exists (
       select from graphile_worker._private_jobs j join graphile_worker._private_tasks t on t.id = j.task_id
-      where t.identifier in (select runledger.execution_task(l.language) from runledger.alive_languages() l)
+      where runledger.is_execution(t.identifier) and exists (
+          select from runledger.alive_workers() w where runledger.fits(t.identifier, runledger.tasks_of(w.toolchains)))
         and (select s.status from runledger.submissions s where s.id = (j.payload ->> 'id')::uuid) = 'pending'
     ) as some_wait, (
-      select coalesce(sum(u.dispatched + u.gated), 0) from runledger.key_usage u
-      join runledger.keys k on k.id = u.key_id where k.tier = ${TIER}
+      select count(*) from runledger.leases l join runledger.submissions s on s.id = l.submission_id
+      join runledger.keys k on k.id = s.key_id where k.tier = ${TIER}
     ) as reruns`;
   if (row!.some_wait) return 'waiting until no submission waits for a worker';
   return Number(row!.reruns) < at_once

@@ -180,6 +180,13 @@ t.test('it says what the database has left, and whether submissions are run', as
 
   const far = randomUUID();
   await w.db`select runledger.register_consumer(${far}, 'worker', 'far', 3, '{"cpp": "12"}', '{}', 1::bigint << 40)`;
+  const near = await w.consumer();
+  await w.submissions().submit({ secret_digest: digest, submission: submission() });
+  const [judged] = await w.db<{ id: string }[]>`
+    select id from runledger.submissions where id <> ${waiting!.id}`;
+  await start(near.executions, judged!.id);
+  await near.executions.release([judged!.id], 'no_slot', {}, undefined, 'java');
+  await w.db`select runledger.retire_consumer(${near.id}, 'worker_died', '{}')`;
   // It is alive for as long as doctor needs to look.
   const beating = setInterval(() => void w.db`select runledger.heartbeat(${far})`.execute(), 500);
   t.teardown(() => clearInterval(beating));
@@ -188,6 +195,10 @@ t.test('it says what the database has left, and whether submissions are run', as
   t.match(found, [
     { state: 'ok', found: /^on far: 3 slots for cpp; heartbeat \d\.\d s ago$/ },
     { state: 'warn', found: 'none runs python: such submissions wait' },
+    {
+      state: 'warn',
+      found: 'none runs both python and java: submissions with such a checker or interactor wait',
+    },
   ]);
 });
 

@@ -333,7 +333,7 @@ t.test('nothing is added while a submission waits for a worker', async (t) => {
     );
     if (is_lost) {
       await start(executions, id);
-      t.same(await executions.release([id], 'shutdown'), [id], 'it waits again');
+      t.same((await executions.release([id], 'shutdown')).released, [id], 'it waits again');
     }
     const before = await added(s.w);
     const done = s.rerun();

@@ -1,4 +1,5 @@
 /** Whether submissions are run: the workers that are alive, what they can run, and how long the queue is. */
+import type { Db } from '../../db.ts';
 import { type QueueFacts, queueFacts } from '../../store/queue_facts.ts';
 import type { Context } from '../command.ts';
 import { type Check, type Finding, fail, ok, warn } from './finding.ts';
@@ -24,7 +25,11 @@ const workers: Check = {
         extract(epoch from runledger.clock() - heartbeat_at)::double precision as heartbeat_s
       from runledger.alive_workers() order by host, id`;
     if (alive.length === 0) return [noWorker(await queueFacts(db))];
-    return [...alive.map(workerFinding), ...missingLanguages(context, alive)];
+    return [
+      ...alive.map(workerFinding),
+      ...missingLanguages(context, alive),
+      ...(await missingPairs(db)),
+    ];
   },
 };
 
@@ -55,6 +60,25 @@ function missingLanguages({ config }: Context, alive: readonly Worker[]): Findin
   if (missing.length === 0) return [];
   const found = `none runs ${missing.join(', ')}: such submissions wait`;
   return [warn('workers', found, 'install it on a worker, or leave it out of RUNLEDGER_LANGUAGES')];
+}
+
+/** Of a submission and its checker, as `python/java`. Each of the two may have workers. */
+async function missingPairs(db: Db): Promise<Finding[]> {
+  const pairs = await db<{ pair: string }[]>`
+    select replace(x.task, runledger.execution_task(''), '') as pair from (
+      select t.identifier as task from graphile_worker._private_tasks t
+      where runledger.is_execution(t.identifier) and strpos(t.identifier, '/') > 0 and exists (
+        select from graphile_worker._private_jobs j where j.task_id = t.id and j.is_available = true)
+      union
+      select runledger.execution_task(g.aside) from runledger.gated g where strpos(g.aside, '/') > 0
+    ) x where not exists (
+      select from runledger.alive_workers() w where runledger.fits(x.task, runledger.tasks_of(w.toolchains)))
+    order by 1`;
+  return pairs.map(({ pair }) => {
+    const [language, other] = pair.split('/');
+    const found = `none runs both ${language} and ${other}: submissions with such a checker or interactor wait`;
+    return warn('workers', found, 'install both on one worker');
+  });
 }
 
 const queue: Check = {
