@@ -147,10 +147,10 @@ async function record(
   if (!recorded)
     return log.warn({ outcome: facts.outcome }, 'another process recorded this attempt first');
   if ('end' in next) observe.ended(next.end);
-  log.info(
-    { outcome: facts.outcome, status: facts.status, detail: facts.detail, ...next },
-    'webhook',
-  );
+  const shown = { outcome: facts.outcome, status: facts.status, detail: facts.detail, ...next };
+  // No receiver did it: the operator has to put a key back, and after the last attempt that helps no more.
+  if (facts.outcome === 'secret_unreadable') log.warn(shown, 'a webhook could not be signed');
+  else log.info(shown, 'webhook');
 }
 
 /** Makes the attempt. A secret that cannot be decrypted is a failure like any other: its key may be put back. */

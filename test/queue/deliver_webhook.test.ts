@@ -1,5 +1,8 @@
+import { Writable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
+import { pino } from 'pino';
 import t from 'tap';
+import { createMetrics } from '../../src/metrics.ts';
 import { createDeliveries, type Deliveries, replayDelivery } from '../../src/store/deliveries.ts';
 import { createKey } from '../../src/store/keys.ts';
 import { encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
@@ -164,9 +167,20 @@ t.test('a key that was removed too early can be put back', async (t) => {
   await using receiver = await openReceiver();
   const id = await bench.ended(urlTo(receiver.port));
   const config = { ...bench.config, webhook_keys: [{ ...encryptionKey, id: 'k2' }] };
-  const without = await bench.start({ config });
+  const lines: string[] = [];
+  const stream = new Writable({ write: (line, _, done) => done(void lines.push(String(line))) });
+  const metrics = createMetrics();
+  const log = pino({ level: 'warn' }, stream);
+  const without = await bench.start({ config, metrics, log });
+  const unsigned = /^runledger_delivery_attempts_total\{outcome="secret_unreadable"\} (\d)$/m;
+  t.equal(unsigned.exec(await metrics.text())?.[1], '0', 'before the first one');
   await until(bench, id, ({ attempts }) => attempts === 1);
   await without.stop();
+  t.equal(unsigned.exec(await metrics.text())?.[1], '1');
+  t.match(
+    lines.map((line) => JSON.parse(line)),
+    [{ submission: id, outcome: 'secret_unreadable', detail: 'key_missing k1' }],
+  );
   t.match((await bench.facts(id))[1], {
     facts: { outcome: 'secret_unreadable', detail: 'key_missing k1', counts: true },
   });
