@@ -11,7 +11,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net';
 import { listenOn } from '../listen.ts';
 import type { Log } from '../log.ts';
-import type { Metrics } from '../metrics.ts';
+import type { Counter, Metrics } from '../metrics.ts';
 import {
   type Addition,
   conflictOf,
@@ -57,21 +57,8 @@ const KEEP_ALIVE_MS = 95_000;
 
 export async function startWitness(options: WitnessOptions): Promise<Witness> {
   const { host, port, log, metrics } = options;
-  const requests = metrics.counter(
-    'runledger_witness_requests_total',
-    'Requests to add a checkpoint, by the status of the answer.',
-    ['status'],
-  );
-  metrics.gauge(
-    'runledger_witness_tree_size',
-    'Leaves of the tree that was cosigned last, by origin.',
-    async () =>
-      (await sizes(options)).map(
-        ({ origin, size }) => [{ origin }, size] as [{ origin: string }, number],
-      ),
-    ['origin'],
-  );
-  const addCheckpoint = createAddCheckpoint(options);
+  const { requests, other_trees } = observeWitness(metrics, options);
+  const addCheckpoint = createAddCheckpoint(options, other_trees);
   const inLine = oneOfEachConnection();
   const server = createServer(
     {
@@ -84,9 +71,9 @@ export async function startWitness(options: WitnessOptions): Promise<Witness> {
       route(req)
         .then((answer) => send(res, answer))
         .catch((error: Error) => {
-          if (req.destroyed && !req.complete) return;
+          if (isCut(req)) return;
           log.error({ err: error }, 'a request failed');
-          send(res, { status: 500, body: 'the witness has a problem; see its log\n' });
+          send(res, FAILED);
         });
     },
   );
@@ -105,6 +92,9 @@ export async function startWitness(options: WitnessOptions): Promise<Witness> {
     const answer = await inLine(req.socket, async () => {
       const body = await readBody(req);
       return body ? addCheckpoint(body, () => !req.socket.writable) : TOO_LARGE;
+    }).catch((error: Error) => {
+      if (!isCut(req)) requests.add({ status: String(FAILED.status) });
+      throw error;
     });
     if (answer) requests.add({ status: String(answer.status) });
     return answer;
@@ -126,11 +116,20 @@ export async function startWitness(options: WitnessOptions): Promise<Witness> {
 
 const CLOSE_MS = 3_000;
 
+/** Its connection ended before the request did. */
+const isCut = (req: IncomingMessage): boolean => req.destroyed && !req.complete;
+
+const FAILED: Answer = { status: 500, body: 'the witness has a problem; see its log\n' };
 const TOO_LARGE: Answer = { status: 413, body: 'the request is too large\n' };
 const ONE_AT_A_TIME: Answer = {
   status: 503,
   body: 'an earlier request of this connection has no answer yet\n',
 };
+/** Of a request to add a checkpoint. */
+const STATUSES = [
+  ...Object.values(WITNESS_STATUS),
+  ...[FAILED, TOO_LARGE, ONE_AT_A_TIME].map(({ status }) => status),
+];
 /** After these the rest of the request was not read. */
 const CLOSES: readonly Answer[] = [TOO_LARGE, ONE_AT_A_TIME];
 const TOO_LONG: Answer = {
@@ -152,7 +151,38 @@ function oneOfEachConnection() {
   };
 }
 
-function createAddCheckpoint({ folder, logs, log }: WitnessOptions) {
+export function observeWitness(
+  metrics: Metrics,
+  options: Pick<WitnessOptions, 'folder' | 'logs'>,
+): { requests: Counter<'status'>; other_trees: Counter<'origin'> } {
+  const requests = metrics.counter(
+    'runledger_witness_requests_total',
+    'Requests to add a checkpoint, by the status of the answer.',
+    ['status'],
+  );
+  for (const status of STATUSES) requests.add({ status: String(status) }, 0);
+  const other_trees = metrics.counter(
+    'runledger_witness_other_trees_total',
+    'Signed checkpoints of another tree than the one of their size that was cosigned, by origin: evidence of a fork.',
+    ['origin'],
+  );
+  for (const origin of originsOf(options)) other_trees.add({ origin }, 0);
+  metrics.gauge(
+    'runledger_witness_tree_size',
+    'Leaves of the tree that was cosigned last, by origin.',
+    async () =>
+      (await sizes(options)).map(
+        ({ origin, size }) => [{ origin }, size] as [{ origin: string }, number],
+      ),
+    ['origin'],
+  );
+  return { requests, other_trees };
+}
+
+function createAddCheckpoint(
+  { folder, logs, log }: WitnessOptions,
+  other_trees: Counter<'origin'>,
+) {
   const { signer } = folder;
   /** The tree of each origin that this process has on disk. Not one that was there before: its write may have failed. */
   const stored = new Map<string, Witnessed>();
@@ -173,12 +203,13 @@ function createAddCheckpoint({ folder, logs, log }: WitnessOptions) {
     const conflict = conflictOf(addition, last);
     if (conflict) {
       // Two signed trees of one size prove a fork. A proof does not: anybody can send a wrong one with the log's checkpoint.
-      if (size === last.size && !root.equals(last.root))
+      if (size === last.size && !root.equals(last.root)) {
+        other_trees.add({ origin });
         log.error(
           { origin, size, root: root.toString('base64'), note: note.text },
           'the log has signed another tree of the size that was cosigned before',
         );
-      else if (conflict.status === WITNESS_STATUS.not_proven)
+      } else if (conflict.status === WITNESS_STATUS.not_proven)
         log.info({ origin, cosigned: last.size, size }, 'a proof does not fit');
       return conflict.status === WITNESS_STATUS.other_size
         ? { status: conflict.status, type: SIZE_TYPE, body: `${last.size}\n` }
@@ -244,9 +275,13 @@ function send(res: ServerResponse, answer: Answer | null): void {
   res.end(body);
 }
 
-const originsOf = ({ logs }: WitnessOptions) => [...new Set(logs.map(({ name }) => name))];
+const originsOf = ({ logs }: Pick<WitnessOptions, 'logs'>) => [
+  ...new Set(logs.map(({ name }) => name)),
+];
 
-async function sizes(options: WitnessOptions): Promise<{ origin: string; size: number }[]> {
+async function sizes(
+  options: Pick<WitnessOptions, 'folder' | 'logs'>,
+): Promise<{ origin: string; size: number }[]> {
   return Promise.all(
     originsOf(options).map(async (origin) => ({
       origin,
