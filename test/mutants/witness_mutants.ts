@@ -121,6 +121,12 @@ export const witnessMutants: readonly Mutant[] = [
     ],
     ['422 is a fork', 'return forked(`does not begin', 'return failed(`does not begin'],
     ['a 409 for equal sizes is a fork', 'return size === checkpoint.size', 'return size < 0'],
+    ['a witness that has gone back is not led on', 'if (lost !== null) return failed(lost);', ''],
+    [
+      'what it cosigned while it was asked does not count',
+      'wentBack(last,',
+      'wentBack(await readLastCosigned(asked.db, checkpoint.origin, asked.key),',
+    ],
     [
       'damaged tiles are no fork',
       'if (!tiles.rootOf(now).equals(root) || !provesConsistency(claim))',
