@@ -84,10 +84,13 @@ export function createDeliverTask(options: DeliverOptions): DeliveryTask {
       if (!isOverdue(options, due, entry)) return deliveries.putBack(id, entry.retry_in_ms);
       return record(options, { id, consumer, ...due }, notMade('overdue', null));
     }
+    let attempt_ms: number | undefined;
     try {
-      await attempt(options, id, consumer);
+      await attempt(options, id, consumer, (took_ms) => {
+        attempt_ms = took_ms;
+      });
     } finally {
-      entry.leave();
+      entry.leave(attempt_ms);
     }
   };
   return ({ id }, consumer) => {
@@ -110,12 +113,20 @@ function isOverdue({ send }: DeliverOptions, due: DueDelivery, { attempt_ms }: F
   return hangs && due.waited_ms >= OVERDUE_MS;
 }
 
-async function attempt(options: DeliverOptions, id: string, consumer: string): Promise<void> {
+/** `onSent`: how long the receiver took, if it was asked. */
+async function attempt(
+  options: DeliverOptions,
+  id: string,
+  consumer: string,
+  onSent: (took_ms: number) => void,
+): Promise<void> {
   // Checked again: time has passed in line, and another process may have been quicker.
   const delivery = await options.deliveries.open(id);
   // It has ended; or the clock was set back, and its job must not be lost.
   if (delivery === null) return options.deliveries.putBackEarly(id);
-  return record(options, { id, consumer, ...delivery }, await make(options, delivery));
+  const made = await make(options, delivery);
+  if (wasMade(made.facts.outcome)) onSent(made.facts.duration_ms);
+  return record(options, { id, consumer, ...delivery }, made);
 }
 
 type Attempted = DeliveryState & { readonly id: string; readonly consumer: string };

@@ -63,6 +63,11 @@ export const webhookMutants: readonly Mutant[] = [
       '          throw',
     ],
     ['a place that becomes free is given away', 'letInNext(host);\n', '\n'],
+    [
+      'where nothing was sent nothing is learnt',
+      'if (took_ms !== undefined)',
+      'if (took_ms !== 0)',
+    ],
     ['an account without attempts is forgotten', 'host.accounts.delete(account_id);\n    if', 'if'],
   ),
   ...inFile('sql/functions/deliver.sql', 'test/queue/deliver_webhook.test.ts', [
@@ -107,6 +112,7 @@ export const webhookMutants: readonly Mutant[] = [
       'if (!due.is_due) return deliveries.putBackEarly(id);',
       'if (!due.is_due) return;',
     ],
+    ['a receiver is judged by its own time', 'entry.leave(attempt_ms);', 'entry.leave(0);'],
     [
       'so is one that is too early when it has its turn',
       'if (delivery === null) return options.deliveries.putBackEarly(id);',

@@ -3,11 +3,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { pino } from 'pino';
 import t from 'tap';
 import { createMetrics } from '../../src/metrics.ts';
+import { createDeliverTask } from '../../src/queue/deliver_webhook.ts';
 import { createDeliveries, type Deliveries, replayDelivery } from '../../src/store/deliveries.ts';
 import { createKey } from '../../src/store/keys.ts';
-import { encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
+import { type EncryptionKey, encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
 import { until as eventually } from '../support/eventually.ts';
-import { openReceiver, RECEIVER_NAME } from '../webhooks/receiver.ts';
+import { openReceiver, RECEIVER_NAME, trusted } from '../webhooks/receiver.ts';
 import {
   answers,
   type Bench,
@@ -16,6 +17,7 @@ import {
   jobsAre,
   judgeTables,
   openBench,
+  quiet,
   SECRET,
   until,
   urlTo,
@@ -269,6 +271,39 @@ t.test(
     await judgeTables(t, bench);
   },
 );
+
+t.test('a receiver is judged by the duration of the attempt alone', async (t) => {
+  const bench = await openBench(t, { RUNLEDGER_WEBHOOK_SCHEDULE: '10ms' });
+  await using receiver = await openReceiver(answers(500));
+  const id = await bench.ended(urlTo(receiver.port));
+  const left: unknown[] = [];
+  const deliver = (keys: EncryptionKey[]) =>
+    createDeliverTask({
+      deliveries: createDeliveries(bench.db),
+      bodyOf: async () => Buffer.from('{}'),
+      ...{ keys, schedule_ms: [0, 0], random: () => 0, now: () => new Date(), log: quiet },
+      send: {
+        ...{ allow_loopback: true, limit_ms: 60_000, ca: trusted },
+        resolve: async () => ({ kind: 'addresses', addresses: ['127.0.0.1'] }),
+      },
+      gate: {
+        enter: async () => ({ kind: 'inside', leave: (took_ms) => void left.push(took_ms) }),
+        busy: () => ({ inside: 0, waiting: 0 }),
+      },
+      ...{ stopping: new AbortController().signal, cut: new AbortController().signal },
+      observe: { attempted: () => {}, ended: () => {} },
+    })({ id }, NO_ANSWER.consumer);
+  await deliver([encryptionKey]);
+  await deliver([]);
+  await deliver([encryptionKey]);
+  const durations = (await bench.facts(id))
+    .filter(({ type }) => type === 'delivery.attempted')
+    .map(({ facts }) =>
+      facts['outcome'] === 'secret_unreadable' ? undefined : facts['duration_ms'],
+    );
+  t.equal(durations.length, 3);
+  t.same(left, durations);
+});
 
 t.test('a body goes to the database with the first attempt that fails only', async (t) => {
   const bench = await openBench(t);
