@@ -141,7 +141,7 @@ async function record(
   const next = nextStep({ ...facts, schedule_ms, attempts, random: random() });
   const log = options.log.child({ submission: id, attempt: delivery.attempts + 1 });
   // The receiver's answer is kept while the database is away, or the webhook would be sent again.
-  const recorded = await retryWhileAway(
+  const status = await retryWhileAway(
     () =>
       options.deliveries.attempted({
         id,
@@ -155,10 +155,13 @@ async function record(
     () => options.cut.aborted,
   );
   observe.attempted(facts.outcome, wasMade(facts.outcome) ? facts.duration_ms / 1000 : null);
-  if (!recorded)
+  if (status === null)
     return log.warn({ outcome: facts.outcome }, 'another process recorded this attempt first');
-  if ('end' in next) observe.ended(next.end);
-  const shown = { outcome: facts.outcome, status: facts.status, detail: facts.detail, ...next };
+  // A replay in the meantime can undo the end.
+  const has_ended = status !== 'waiting';
+  if (has_ended) observe.ended(status);
+  const then = 'end' in next && !has_ended ? { retry_in_ms: 0, counts: false } : next;
+  const shown = { outcome: facts.outcome, status: facts.status, detail: facts.detail, ...then };
   // No receiver did it: the operator has to put a key back, and after the last attempt that helps no more.
   if (facts.outcome === 'secret_unreadable') log.warn(shown, 'a webhook could not be signed');
   else log.info(shown, 'webhook');

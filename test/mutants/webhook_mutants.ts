@@ -95,8 +95,18 @@ export const webhookMutants: readonly Mutant[] = [
     ],
     [
       'one attempt is recorded once',
-      "d.status = 'waiting' and d.attempts = after_attempts",
-      "d.status = 'waiting'",
+      "d.status = 'waiting' and (d.attempts = after_attempts",
+      "d.status = 'waiting' and (true",
+    ],
+    [
+      'a success beside a failure is the next attempt',
+      "or ended = 'delivered' and not exists (",
+      'or false and not exists (',
+    ],
+    [
+      'a success that is stored twice is one',
+      "and e.facts ->> 'consumer' = facts ->> 'consumer'",
+      'and false',
     ],
     [
       'a secret is deleted when its delivery has ended',
@@ -107,6 +117,11 @@ export const webhookMutants: readonly Mutant[] = [
   ...inFile(
     'src/queue/deliver_webhook.ts',
     'test/queue/deliver_webhook.test.ts',
+    [
+      'an end that was not stored is not counted',
+      'if (has_ended) observe.ended(status);',
+      "if ('end' in next) observe.ended(next.end);",
+    ],
     [
       'a job that comes too early is put back',
       'if (!due.is_due) return deliveries.putBackEarly(id);',
