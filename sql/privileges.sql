@@ -28,7 +28,7 @@ declare
     expire_pending,forget_idempotency,count_refusals,forget_refusals,end_long_audits,rebase_rounds,set_aside,take_back,
     has_operators,sign_in,sign_out,find_session,console_now,console_search,console_submission,console_bytes,console_deliveries,
     console_accounts,console_account,console_tiers,console_log,console_commands,console_create_key,console_rotate_key,console_revoke_key,console_set_tier,console_replay,
-    seal_window,read_tiles,leaf_tile,put_checkpoint,last_checkpoint,last_sketch,put_cosignature,cosigned}';
+    seal_window,read_tiles,leaf_tile,put_checkpoint,last_checkpoint,last_sketch,put_cosignature,cosigned,last_cosigned}';
   worker constant text[] := '{fetch_executions,finish_jobs,return_job,start_many,orders_of,complete_many,release_many,cancelled_of,read_pieces,report_progress,followed_of,show_output,
     hear,queue_schema_problem,lacks_generation,register_consumer,worker_heartbeat,advance_epoch,sweep,retire_consumer}';
   -- Views call all but the last as the role that reads the view. Only unsealed_events reads tables: it counts, and says no more.

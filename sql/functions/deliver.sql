@@ -47,14 +47,19 @@ as $$
   left join webhook_secrets w on w.submission_id = d.id
 $$;
 
--- Appends the outcome of an attempt and what follows from it. False: another process has recorded this attempt already.
+-- Appends the outcome of an attempt and what follows from it. Returns the status of the delivery after that; null: another
+-- process has recorded this attempt already.
+-- Two attempts can overlap: an operator asks for the delivery again while one process sends. A success is not dropped then, or
+-- the receiver would get again what it has accepted: if the delivery still waits, it is the next attempt. One that is given a
+-- second time, because the answer to the first was lost, is no further attempt. A consumer makes one attempt of a delivery at a
+-- time, so an attempt of its own since this one began is this one.
 -- The first body that has to be sent again is stored: a later version of Runledger, which may render it otherwise, then
 -- sends the same bytes. An operator may have asked for the delivery again during the attempt: then its schedule has begun from
 -- the start, and only a success ends it.
 --   next: {retry_in_ms, counts} or {end}; after_version: the stream's, when the attempt began
 create or replace function runledger.append_delivery_attempt(
   id uuid, after_attempts integer, facts jsonb, next jsonb, body bytea default null
-) returns boolean
+) returns text
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
@@ -70,9 +75,12 @@ begin
   -- The lock of the submission's row orders all writers of its stream.
   select array_agg(x.s) into before from (select s from submissions s where s.id = append_delivery_attempt.id for update) x;
   select d.* into delivery from deliveries d
-  where d.id = append_delivery_attempt.id and d.status = 'waiting' and d.attempts = after_attempts;
+  where d.id = append_delivery_attempt.id and d.status = 'waiting' and (d.attempts = after_attempts
+    or ended = 'delivered' and not exists (
+      select from log e where e.stream = append_delivery_attempt.id and e.version > (next ->> 'after_version')::integer
+        and e.type = 'delivery.attempted' and e.facts ->> 'consumer' = facts ->> 'consumer'));
   if not found then
-    return false;
+    return null;
   end if;
   now_at := clock();
   if ended is distinct from 'delivered' and (before[1]).version > (next ->> 'after_version')::integer and exists (
@@ -91,7 +99,7 @@ begin
       'size', length(body), 'sha256', encode(sha256(salt || body), 'hex'))));
   end if;
   before := append_to_deliveries(before, 'delivery.attempted', now_at, facts || jsonb_strip_nulls(jsonb_build_object(
-    'attempt', after_attempts + 1, 'counts', coalesce((next ->> 'counts')::boolean, true), 'next_at', next_at)));
+    'attempt', delivery.attempts + 1, 'counts', coalesce((next ->> 'counts')::boolean, true), 'next_at', next_at)));
   if ended is not null then
     perform append_to_deliveries(before, 'delivery.ended', now_at, jsonb_build_object('outcome', ended));
   end if;
@@ -100,7 +108,7 @@ begin
   else
     delete from webhook_secrets w where w.submission_id = append_delivery_attempt.id;
   end if;
-  return true;
+  return coalesce(ended, 'waiting');
 end
 $$;
 

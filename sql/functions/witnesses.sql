@@ -12,3 +12,13 @@ as $$
     select max(c.size) as size from cosignatures c where c.origin = n.origin and c.witness = w.name
   ) s on true
 $$;
+
+-- The checkpoint of the largest tree that, by its row, this witness has cosigned, and its line. Nobody believes the row.
+create or replace function runledger.last_cosigned(origin text, witness text)
+returns table (note text, line text)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select c.note, s.line
+  from cosignatures s join checkpoints c on c.origin = s.origin and c.size = s.size
+  where s.origin = last_cosigned.origin and s.witness = last_cosigned.witness order by s.size desc limit 1
+$$;

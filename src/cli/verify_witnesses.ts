@@ -13,9 +13,10 @@ import { apartText, CLOCKS_APART_MS } from '../domain/clocks.ts';
 import { additionText, cosignedNote, parseSize, WITNESS_STATUS } from '../proof/addition.ts';
 import { parseCheckpoint } from '../proof/checkpoint.ts';
 import { consistencyRanges, provesConsistency } from '../proof/merkle.ts';
-import { BadNote, cosignedAt, parseNote, signatureBy } from '../proof/note.ts';
+import { BadNote, cosignedAt, parseNote } from '../proof/note.ts';
 import { judgeCheckpoint, NONE, type Policy } from '../proof/policy.ts';
 import { DamagedTree } from '../proof/tiles.ts';
+import { wentBack } from '../store/cosignatures.ts';
 import { lastCosigned, noteOfSize, readStoredTiles } from '../store/stored_tree.ts';
 import { VerifyEnded } from '../store/verify.ts';
 import { readNow } from '../store/verify_session.ts';
@@ -85,6 +86,7 @@ async function ask(
 ): Promise<string | null> {
   const { signal } = new AbortController();
   let ours = verified;
+  const last = await readNow(db, (tx) => lastCosigned(tx, verified.origin, key));
   for (let count = 0; count < MOST_ASKS; count++) {
     const addition = additionText(ours.size, [], ours.note);
     const answer = await askWitness(url.replace(/\/$/, ''), addition, signal);
@@ -94,7 +96,8 @@ async function ask(
     }
     const size = answer.status === WITNESS_STATUS.other_size ? parseSize(answer.body) : null;
     if (size === null) throw new NoAnswer(`it answered ${answer.status}`);
-    await checkRemembers(db, verified.origin, key, size);
+    const lost = wentBack(last, verified.origin, key, size);
+    if (lost !== null) throw new NoAnswer(lost);
     if (size === 0) return null;
     if (size === ours.size)
       return `the log was rolled back or forked: witness ${name} says that it has signed another tree of ${size} events`;
@@ -151,21 +154,6 @@ function checkCosigned(note: string, answer: string, key: Witness['key']): void 
   if (!(Math.abs(signed_ms - now_ms) <= CLOCKS_APART_MS))
     throw new NoAnswer(
       `the time of its signature is ${apartText(signed_ms, now_ms)} the clock of this machine: it may be an old one that somebody sent again`,
-    );
-}
-
-/** Throws NoAnswer if the database has a signature of the witness on a larger tree: a witness never goes back. */
-async function checkRemembers(
-  db: Db,
-  origin: string,
-  key: Witness['key'],
-  size: number,
-): Promise<void> {
-  const last = await readNow(db, (tx) => lastCosigned(tx, origin, key));
-  if (last === null || last.size <= size) return;
-  if (orNull(() => signatureBy(parseNote(last.note), key)))
-    throw new NoAnswer(
-      `it says that it has signed a tree of ${size} events, and has signed one of ${last.size}: it has lost its file, or somebody answers in its place`,
     );
 }
 

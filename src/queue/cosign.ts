@@ -6,6 +6,9 @@
  * the database was restored from a copy and went on. Before a witness is believed to have another tree, the proof that it
  * was sent is checked here: damaged tiles are not a fork.
  *
+ * A witness that says less than it has cosigned for us has gone back, as with a copy of its folder: it could cosign another
+ * tree. It is not led on again. That is a problem that stays until its operator has given it a new key.
+ *
  * A cosignature cannot be removed again. So one whose time is wrong is not kept: verify would name it for ever.
  */
 import type { Db } from '../db.ts';
@@ -28,7 +31,7 @@ import {
 } from '../proof/note.ts';
 import { DamagedTree } from '../proof/tiles.ts';
 import { databaseTime, lastCheckpoint, type StoredCheckpoint } from '../store/checkpoints.ts';
-import { putCosignature } from '../store/cosignatures.ts';
+import { putCosignature, readLastCosigned, wentBack } from '../store/cosignatures.ts';
 import { readRanges } from '../store/tree.ts';
 import { askWitness, NoAnswer, type WitnessAnswer } from '../witness/ask_witness.ts';
 
@@ -55,6 +58,8 @@ export async function cosign(asked: Asked, known: number): Promise<CosignOutcome
   let old = Math.min(known, checkpoint.size);
   let damage: DamagedTree | null = null;
   try {
+    // Before it is asked: another process may have led it on since it answered.
+    const last = await readLastCosigned(asked.db, checkpoint.origin, asked.key);
     for (let ask = 0; ask < MOST_ASKS; ask++) {
       const proof: Buffer[] = await checkedProof(asked.db, old, checkpoint).catch((error) => {
         if (!(error instanceof DamagedTree) || damage) throw error;
@@ -71,6 +76,8 @@ export async function cosign(asked: Asked, known: number): Promise<CosignOutcome
         return failed(`it answered ${answer.status}: ${shown(answer.body)}`);
       const size = answer.type === SIZE_TYPE ? parseSize(answer.body) : null;
       if (size === null) return failed(`it answered 409 without a size: ${shown(answer.body)}`);
+      const lost = wentBack(last, checkpoint.origin, asked.key, size);
+      if (lost !== null) return failed(lost);
       if (size > checkpoint.size) return await larger(asked, size);
       if (size === old) {
         return size === checkpoint.size

@@ -84,10 +84,13 @@ export function createDeliverTask(options: DeliverOptions): DeliveryTask {
       if (!isOverdue(options, due, entry)) return deliveries.putBack(id, entry.retry_in_ms);
       return record(options, { id, consumer, ...due }, notMade('overdue', null));
     }
+    let attempt_ms: number | undefined;
     try {
-      await attempt(options, id, consumer);
+      await attempt(options, id, consumer, (took_ms) => {
+        attempt_ms = took_ms;
+      });
     } finally {
-      entry.leave();
+      entry.leave(attempt_ms);
     }
   };
   return ({ id }, consumer) => {
@@ -110,12 +113,20 @@ function isOverdue({ send }: DeliverOptions, due: DueDelivery, { attempt_ms }: F
   return hangs && due.waited_ms >= OVERDUE_MS;
 }
 
-async function attempt(options: DeliverOptions, id: string, consumer: string): Promise<void> {
+/** `onSent`: how long the receiver took, if it was asked. */
+async function attempt(
+  options: DeliverOptions,
+  id: string,
+  consumer: string,
+  onSent: (took_ms: number) => void,
+): Promise<void> {
   // Checked again: time has passed in line, and another process may have been quicker.
   const delivery = await options.deliveries.open(id);
   // It has ended; or the clock was set back, and its job must not be lost.
   if (delivery === null) return options.deliveries.putBackEarly(id);
-  return record(options, { id, consumer, ...delivery }, await make(options, delivery));
+  const made = await make(options, delivery);
+  if (wasMade(made.facts.outcome)) onSent(made.facts.duration_ms);
+  return record(options, { id, consumer, ...delivery }, made);
 }
 
 type Attempted = DeliveryState & { readonly id: string; readonly consumer: string };
@@ -130,7 +141,7 @@ async function record(
   const next = nextStep({ ...facts, schedule_ms, attempts, random: random() });
   const log = options.log.child({ submission: id, attempt: delivery.attempts + 1 });
   // The receiver's answer is kept while the database is away, or the webhook would be sent again.
-  const recorded = await retryWhileAway(
+  const status = await retryWhileAway(
     () =>
       options.deliveries.attempted({
         id,
@@ -144,13 +155,16 @@ async function record(
     () => options.cut.aborted,
   );
   observe.attempted(facts.outcome, wasMade(facts.outcome) ? facts.duration_ms / 1000 : null);
-  if (!recorded)
+  if (status === null)
     return log.warn({ outcome: facts.outcome }, 'another process recorded this attempt first');
-  if ('end' in next) observe.ended(next.end);
-  log.info(
-    { outcome: facts.outcome, status: facts.status, detail: facts.detail, ...next },
-    'webhook',
-  );
+  // A replay in the meantime can undo the end.
+  const has_ended = status !== 'waiting';
+  if (has_ended) observe.ended(status);
+  const then = 'end' in next && !has_ended ? { retry_in_ms: 0, counts: false } : next;
+  const shown = { outcome: facts.outcome, status: facts.status, detail: facts.detail, ...then };
+  // No receiver did it: the operator has to put a key back, and after the last attempt that helps no more.
+  if (facts.outcome === 'secret_unreadable') log.warn(shown, 'a webhook could not be signed');
+  else log.info(shown, 'webhook');
 }
 
 /** Makes the attempt. A secret that cannot be decrypted is a failure like any other: its key may be put back. */

@@ -1,7 +1,7 @@
 /** Makes the task that delivers webhooks, with everything it needs, from the configuration. */
 import type { Config } from '../config.ts';
 import type { Db } from '../db.ts';
-import { DELIVERY_ENDS } from '../domain/delivery_outcomes.ts';
+import { DELIVERY_ENDS, OUTCOMES } from '../domain/delivery_outcomes.ts';
 import type { Log } from '../log.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../metrics.ts';
 import { createDeliveries } from '../store/deliveries.ts';
@@ -77,6 +77,7 @@ function observer(metrics: Metrics): DeliveryObserver {
     ['how'],
   );
   // From zero on (metrics.ts).
+  for (const outcome of OUTCOMES) attempts.add({ outcome }, 0);
   for (const how of DELIVERY_ENDS) ends.add({ how }, 0);
   return {
     attempted(outcome, seconds) {

@@ -1,5 +1,6 @@
 /** What witnesses said about checkpoints. Nothing here is believed by verify, which checks each signature. */
 import type { Db } from '../db.ts';
+import { parseCheckpoint } from '../proof/checkpoint.ts';
 import {
   BadNote,
   cosignedAt,
@@ -8,6 +9,7 @@ import {
   type NoteSignature,
   parseNote,
   parseSignature,
+  signatureBy,
   signatureLine,
   type VerifierKey,
 } from '../proof/note.ts';
@@ -51,6 +53,34 @@ export async function readCosigned(
       { size: Number(size), behind: Number(behind), behind_s: Math.max(behind_s, 0) },
     ]),
   );
+}
+
+/** The checkpoint of the largest tree that, by its row, this witness has cosigned, with its line; null if there is none. */
+export async function readLastCosigned(
+  db: Db,
+  origin: string,
+  key: VerifierKey,
+): Promise<string | null> {
+  const [row] = await db<{ note: string; line: string }[]>`
+    select * from runledger.last_cosigned(${origin}, ${witnessName(key)})`;
+  return row ? cosignedText(row.note, [row.line], [key]) : null;
+}
+
+/**
+ * Why the size that a witness named is no answer; null if it can be one. A witness never goes back: `last` is a checkpoint of
+ * this log that it had cosigned before it was asked, if it verifies. One that was stored later says nothing about the answer.
+ */
+export function wentBack(
+  last: string | null,
+  origin: string,
+  key: VerifierKey,
+  size: number,
+): string | null {
+  const signed = last === null ? null : unlessBad(() => parseNote(last));
+  if (signed === null || !signatureBy(signed, key)) return null;
+  const before = unlessBad(() => parseCheckpoint(signed.text));
+  if (before?.origin !== origin || before.size <= size) return null;
+  return `it says that it has signed a tree of ${size} events, and has signed one of ${before.size}: it has lost its file, or somebody answers in its place`;
 }
 
 /** A note has at most 64 signatures, and one is the log's. */

@@ -64,8 +64,8 @@ export type Deliveries = {
   due(id: string): Promise<DueDelivery | null>;
   /** Everything that an attempt needs. Null: it has ended, does not exist, or is not due. */
   open(id: string): Promise<OpenDelivery | null>;
-  /** False: another process has recorded this attempt already. */
-  attempted(attempt: AttemptRecord): Promise<boolean>;
+  /** The status of the delivery after it. Null: another process has recorded this attempt already. */
+  attempted(attempt: AttemptRecord): Promise<string | null>;
   /** The job comes back later, and no event is appended: the receiver is busy. */
   putBack(id: string, in_ms: number): Promise<void>;
   /** The job comes back at the delivery's time. */
@@ -98,10 +98,10 @@ export function createDeliveries(db: Db): Deliveries {
     },
     async attempted({ id, after_attempts, after_version, facts, next, body }) {
       const step = { ...next, after_version };
-      const [row] = await db<{ recorded: boolean }[]>`
+      const [row] = await db<{ status: string | null }[]>`
         select runledger.append_delivery_attempt(${id}, ${after_attempts},
-          ${JSON.stringify(facts)}::text::jsonb, ${JSON.stringify(step)}::text::jsonb, ${body}) as recorded`;
-      return row!.recorded;
+          ${JSON.stringify(facts)}::text::jsonb, ${JSON.stringify(step)}::text::jsonb, ${body}) as status`;
+      return row!.status;
     },
     async putBack(id, in_ms) {
       await db`select runledger.put_back_delivery(${id}, ${in_ms})`;

@@ -144,12 +144,12 @@ export async function lastCosigned(
   db: Db,
   origin: string,
   key: VerifierKey,
-): Promise<{ note: string; size: number } | null> {
-  const [row] = await db<{ note: string; line: string; size: string }[]>`
-    select c.note, s.line, s.size from runledger.cosignatures s
+): Promise<string | null> {
+  const [row] = await db<{ note: string; line: string }[]>`
+    select c.note, s.line from runledger.cosignatures s
     join runledger.checkpoints c on c.origin = s.origin and c.size = s.size
     where s.origin = ${origin} and s.witness = ${witnessName(key)} order by s.size desc limit 1`;
-  return row ? { note: cosignedText(row.note, [row.line], [key]), size: Number(row.size) } : null;
+  return row ? cosignedText(row.note, [row.line], [key]) : null;
 }
 
 /** A tree of this size has so many tiles with so many hashes, and no more. */

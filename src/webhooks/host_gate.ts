@@ -23,8 +23,12 @@ export type HostGate = {
   busy(host: string): { inside: number; waiting: number };
 };
 
-/** Call `leave` when the attempt has ended; further calls do nothing. */
-export type Entry = { kind: 'inside'; leave: () => void } | Full;
+/**
+ * Call `leave` when the attempt has ended, with how long the receiver took, if it was asked: what our database takes before and
+ * after that says nothing of the receiver. Further calls do nothing.
+ */
+export type Entry = { kind: 'inside'; leave: Leave } | Full;
+export type Leave = (attempt_ms?: number) => void;
 
 /** attempt_ms: how long attempts take at the host, or those of the account where its share of the process is full. */
 export type Full = { kind: 'full'; retry_in_ms: number; attempt_ms: number };
@@ -102,15 +106,15 @@ export function createHostGate(options: HostGateOptions): HostGate {
         })
         .finally(() => forgetIdle(name, host, account_id));
     }
-    const entered_ms = now_ms();
-    const out = () => leave(name, host, account_id, now_ms() - entered_ms);
+    const out: Leave = (took_ms) => leave(name, host, account_id, took_ms);
     return { kind: 'inside', leave: once(out) };
   };
 
-  const leave = (name: string, host: Host, account_id: string, took_ms: number): void => {
+  const leave = (name: string, host: Host, account_id: string, took_ms?: number): void => {
     const share = shares.get(account_id)!;
-    for (const average of [host, share])
-      average.attempt_ms += WEIGHT_OF_NEWEST * (took_ms - average.attempt_ms);
+    if (took_ms !== undefined)
+      for (const average of [host, share])
+        average.attempt_ms += WEIGHT_OF_NEWEST * (took_ms - average.attempt_ms);
     host.inside -= 1;
     release(account_id, share);
     host.accounts.get(account_id)!.inside -= 1;
@@ -208,11 +212,11 @@ function inLine(account: Account, signal: AbortSignal): Promise<void> {
   });
 }
 
-function once(action: () => void): () => void {
+function once(action: Leave): Leave {
   let done = false;
-  return () => {
+  return (attempt_ms) => {
     if (done) return;
     done = true;
-    action();
+    action(attempt_ms);
   };
 }

@@ -122,10 +122,14 @@ t.test('what a witness answers is not believed without its signature', async (t)
   let body = '7\n';
   const bodies: string[] = [];
   let elsewhere = 0;
+  let beforeAnswer = async () => {};
   const server = createServer((request, response) => {
     if (request.url === '/elsewhere') elsewhere++;
     request.on('data', (chunk) => bodies.push(String(chunk)));
-    request.on('end', () => response.writeHead(status, { Location: '/elsewhere' }).end(body));
+    request.on('end', async () => {
+      await beforeAnswer();
+      response.writeHead(status, { Location: '/elsewhere' }).end(body);
+    });
   });
   await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
   t.teardown(() => new Promise((closed) => server.close(closed)));
@@ -153,8 +157,21 @@ t.test('what a witness answers is not believed without its signature', async (t)
   }
   body = signatureLine(north!.sign(text, now_s - 200));
   matchLists(t, await ask(), { problems: [], unanswered: { length: 1 } }, 'south did not sign');
-  await putCosignature(log.superuser, north!, 1, now_s - 900);
   status = 409;
+  body = '0\n';
+  const meanwhile = Promise.withResolvers<void>();
+  let waiting = 0;
+  // Both witnesses are asked.
+  beforeAnswer = async () => {
+    waiting += 1;
+    if (waiting === 2) {
+      await putCosignature(log.superuser, north!, 1, now_s - 900);
+      meanwhile.resolve();
+    }
+    await meanwhile.promise;
+  };
+  t.same(await ask(), { problems: [], unanswered: [] }, 'it cosigned while it was asked');
+  beforeAnswer = async () => {};
   for (const size of [0, 1]) {
     body = `${size}\n`;
     t.match(

@@ -22,6 +22,7 @@ import { createCosigning } from '../../src/queue/cosigning.ts';
 import { createDelivering } from '../../src/queue/delivery_setup.ts';
 import { executionObserver, observeSealer, webObserver } from '../../src/queue/queue_metrics.ts';
 import { observeService } from '../../src/queue/service_metrics.ts';
+import { observeWitness } from '../../src/witness/witness_server.ts';
 import { notChecked } from '../support/report.ts';
 import { environmentFile, KUSTOMIZATIONS, kubernetesObjects, unit, value } from './manifests.ts';
 
@@ -49,7 +50,7 @@ const OF_OTHERS: Readonly<Record<string, readonly string[]>> = {
   kube_cronjob_status_last_successful_time: ['namespace', 'cronjob'],
 };
 
-/** What a web process and a worker define. Nothing is read, so nothing has to be there. */
+/** What a web process, a worker and a witness define. Nothing is read, so nothing has to be there. */
 async function startedMetrics() {
   const [web, worker] = [createMetrics(), createMetrics()];
   const log = createLog({ level: 'silent', process: 'test' });
@@ -81,7 +82,9 @@ async function startedMetrics() {
   });
   watchConnectionRoom(createServer(), { most: 1, log, metrics: web });
   executionObserver(worker, ['python']);
-  return { web, worker };
+  const witness = createMetrics();
+  observeWitness(witness, { folder: none, logs: [{ name: 'log.test' } as never] });
+  return { web, worker, witness };
 }
 
 async function definedMetrics(): Promise<Map<string, MetricFamily>> {
@@ -95,7 +98,9 @@ async function allMetrics(): Promise<Map<string, MetricFamily>> {
   const families = others.map(
     ([name, labels]) => [name, { name, help: '', type: 'gauge', labels } as const] as const,
   );
-  return new Map([...(await definedMetrics()), ...families]);
+  const { witness } = await startedMetrics();
+  const of_witness = witness.families().map((each) => [each.name, each] as const);
+  return new Map([...(await definedMetrics()), ...of_witness, ...families]);
 }
 
 const METRIC = new RegExp(
@@ -185,13 +190,16 @@ t.test('a backup that was made is a metric', async (t) => {
 });
 
 t.test('what an alert looks for is there with 0 before it happens', async (t) => {
-  const { worker, web } = await startedMetrics();
+  const started = await startedMetrics();
   // What cannot be read here is left out of the page.
-  const page = (await Promise.all([web.text(), worker.text()])).join('').split('\n');
+  const pages = await Promise.all(Object.values(started).map((metrics) => metrics.text()));
+  const page = pages.join('').split('\n');
   const looked_for = rules.flatMap(({ alert, expr }) =>
-    [...expr.matchAll(/increase\((runledger_\w+)\{(\w+)=~?"([^"]+)"\}/g)].flatMap(
+    [...expr.matchAll(/increase\((runledger_\w+)(?:\{(\w+)=~?"([^"]+)"\})?\[/g)].flatMap(
       ([, name, label, values]) =>
-        values!.split('|').map((value) => ({ alert, name, text: `${label}="${value}"` })),
+        values === undefined
+          ? { alert, name, text: '' }
+          : values.split('|').map((value) => ({ alert, name, text: `${label}="${value}"` })),
     ),
   );
   t.ok(looked_for.length >= 6, 'the alerts look for something');

@@ -63,6 +63,11 @@ export const webhookMutants: readonly Mutant[] = [
       '          throw',
     ],
     ['a place that becomes free is given away', 'letInNext(host);\n', '\n'],
+    [
+      'where nothing was sent nothing is learnt',
+      'if (took_ms !== undefined)',
+      'if (took_ms !== 0)',
+    ],
     ['an account without attempts is forgotten', 'host.accounts.delete(account_id);\n    if', 'if'],
   ),
   ...inFile('sql/functions/deliver.sql', 'test/queue/deliver_webhook.test.ts', [
@@ -90,8 +95,18 @@ export const webhookMutants: readonly Mutant[] = [
     ],
     [
       'one attempt is recorded once',
-      "d.status = 'waiting' and d.attempts = after_attempts",
-      "d.status = 'waiting'",
+      "d.status = 'waiting' and (d.attempts = after_attempts",
+      "d.status = 'waiting' and (true",
+    ],
+    [
+      'a success beside a failure is the next attempt',
+      "or ended = 'delivered' and not exists (",
+      'or false and not exists (',
+    ],
+    [
+      'a success that is stored twice is one',
+      "and e.facts ->> 'consumer' = facts ->> 'consumer'",
+      'and false',
     ],
     [
       'a secret is deleted when its delivery has ended',
@@ -103,10 +118,16 @@ export const webhookMutants: readonly Mutant[] = [
     'src/queue/deliver_webhook.ts',
     'test/queue/deliver_webhook.test.ts',
     [
+      'an end that was not stored is not counted',
+      'if (has_ended) observe.ended(status);',
+      "if ('end' in next) observe.ended(next.end);",
+    ],
+    [
       'a job that comes too early is put back',
       'if (!due.is_due) return deliveries.putBackEarly(id);',
       'if (!due.is_due) return;',
     ],
+    ['a receiver is judged by its own time', 'entry.leave(attempt_ms);', 'entry.leave(0);'],
     [
       'so is one that is too early when it has its turn',
       'if (delivery === null) return options.deliveries.putBackEarly(id);',

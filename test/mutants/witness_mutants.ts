@@ -52,17 +52,29 @@ export const witnessMutants: readonly Mutant[] = [
     'test/witness/conformance.test.ts',
     [
       'requests of an origin are decided one at a time',
-      'return inTurn(addition.checkpoint.origin, () => decide(addition));',
+      'return inTurn(addition.checkpoint.origin, async () => (isGone() ? null : decide(addition)));',
       'return decide(addition);',
     ],
     ['a body is bounded', 'if (bytes > MOST_ADDITION_BYTES) return null;', ''],
     ['the answer 409 has its type', 'type: SIZE_TYPE, body', 'body'],
   ),
-  ...inFile('src/witness/witness_server.ts', 'test/witness/witness_folder.test.ts', [
-    'a note is stored before the cosignature is sent',
-    'await folder.put(origin',
-    'void folder.put(origin',
-  ]),
+  ...inFile(
+    'src/witness/witness_server.ts',
+    'test/witness/witness_folder.test.ts',
+    [
+      'a note is stored before the cosignature is sent',
+      'await folder.put(origin',
+      'void folder.put(origin',
+    ],
+    ['a tree is written once', 'if (!isTree(stored.get(origin), checkpoint))', 'if (true)'],
+    [
+      'a write that failed is no write',
+      'stored.delete(origin);',
+      'stored.set(origin, checkpoint);',
+    ],
+    ['a request that is gone loses its turn', 'isGone() ? null : decide', 'decide'],
+    ['a connection has one request in line', 'if (in_line.has(socket)) return ONE_AT_A_TIME;', ''],
+  ),
   ...inFile('src/witness/witness_server.ts', 'test/_first/witness_kills.test.ts', [
     'the answer waits until the note is on disk',
     'await folder.put(origin, cosigned);',
@@ -109,6 +121,12 @@ export const witnessMutants: readonly Mutant[] = [
     ],
     ['422 is a fork', 'return forked(`does not begin', 'return failed(`does not begin'],
     ['a 409 for equal sizes is a fork', 'return size === checkpoint.size', 'return size < 0'],
+    ['a witness that has gone back is not led on', 'if (lost !== null) return failed(lost);', ''],
+    [
+      'what it cosigned while it was asked does not count',
+      'wentBack(last,',
+      'wentBack(await readLastCosigned(asked.db, checkpoint.origin, asked.key),',
+    ],
     [
       'damaged tiles are no fork',
       'if (!tiles.rootOf(now).equals(root) || !provesConsistency(claim))',

@@ -1,12 +1,15 @@
 /** Web's side of witnesses: real sockets, a real witness, a real log; and witnesses that are away, slow or lying. */
 import { once } from 'node:events';
+import { copyFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
+import { additionText, SIZE_TYPE } from '../../src/proof/addition.ts';
 import { createLogKey } from '../../src/proof/log_key.ts';
 import {
   NoteSigner,
@@ -21,9 +24,10 @@ import { cosign } from '../../src/queue/cosign.ts';
 import { createCosigning } from '../../src/queue/cosigning.ts';
 import { sealing } from '../../src/queue/sealing.ts';
 import { createSealer, lastCheckpoint, noteWithCosignatures } from '../../src/store/checkpoints.ts';
+import { putCosignature } from '../../src/store/cosignatures.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { eventually } from '../support/eventually.ts';
-import { aWitness, type RunningWitness } from '../witness/a_witness.ts';
+import { aWitness, type RunningWitness, temporaryFolder } from '../witness/a_witness.ts';
 import { copyOf } from './copy_of.ts';
 import {
   aLog,
@@ -318,6 +322,63 @@ t.test('a witness that has more or less than the database says is followed', asy
   await round();
   t.equal(cosigning.states()[0]!.problem, null);
   t.equal(await cosignatures(w.db), 3);
+});
+
+t.test('a witness that has gone back is a problem, and is not led on', async (t) => {
+  const { db, w, web, append } = await aLog(t);
+  const honest = await aWitness(t, [KEY.signer.verifier]);
+  // The folder of the other one is as it was before it cosigned anything.
+  const dir = await temporaryFolder(t);
+  await copyFile(join(honest.dir, 'key'), join(dir, 'key'));
+  await append(10);
+  const mine = web([honest]);
+  await mine.round();
+  await sealAll(w.db, db, mine);
+  await mine.round();
+  t.match(mine.cosigning.states(), [{ problem: null, cosigned: { behind: 0 } }]);
+  const { size } = (await lastCheckpoint(db))!;
+  await honest.stop();
+  const restored = await aWitness(t, [KEY.signer.verifier], { dir });
+  t.same(restored.key, honest.key);
+  const lost = {
+    problem: `it says that it has signed a tree of 0 events, and has signed one of ${size}: it has lost its file, or somebody answers in its place`,
+    forked: false,
+  };
+  const later = web([restored]);
+  await later.round();
+  t.match(later.cosigning.states(), [lost], 'at a start');
+  await append(5);
+  await sealAll(w.db, db, later);
+  await wait(10);
+  await later.round();
+  t.match(later.cosigning.states(), [{ ...lost, cosigned: { size } }], 'and it stays one');
+  const newest = (await lastCheckpoint(db))!;
+  t.match(
+    await restored.add(additionText(newest.size, [], newest.note)),
+    { status: 409, body: '0\n' },
+    'it got no proof',
+  );
+});
+
+t.test('a witness that another process leads on meanwhile has not gone back', async (t) => {
+  const { db, w, web, append } = await aLog(t);
+  await append(10);
+  const mine = web([]);
+  await sealAll(w.db, db, mine);
+  const checkpoint = (await lastCheckpoint(db))!;
+  let asks = 0;
+  const stranger = await aStranger(t, async (res, body) => {
+    asks += 1;
+    const { text } = parseNote(checkpoint.note);
+    // It answered with its size, and cosigned for another process before the answer was read.
+    if (asks === 1) {
+      await putCosignature(db, checkpoint, STRANGER.verifier, STRANGER.sign(text));
+      res.writeHead(409, { 'Content-Type': SIZE_TYPE }).end('0\n');
+    } else res.end(signatureLine(STRANGER.sign(textIn(body))));
+  });
+  const asked = { db, ...stranger, checkpoint, stopping: NEVER };
+  t.match(await cosign(asked, checkpoint.size), { kind: 'cosigned' });
+  t.equal(asks, 2);
 });
 
 t.test('damaged tiles are our own problem, and not a fork', async (t) => {

@@ -1,10 +1,14 @@
+import { Writable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
+import { pino } from 'pino';
 import t from 'tap';
+import { createMetrics } from '../../src/metrics.ts';
+import { createDeliverTask } from '../../src/queue/deliver_webhook.ts';
 import { createDeliveries, type Deliveries, replayDelivery } from '../../src/store/deliveries.ts';
 import { createKey } from '../../src/store/keys.ts';
-import { encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
+import { type EncryptionKey, encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
 import { until as eventually } from '../support/eventually.ts';
-import { openReceiver, RECEIVER_NAME } from '../webhooks/receiver.ts';
+import { openReceiver, RECEIVER_NAME, trusted } from '../webhooks/receiver.ts';
 import {
   answers,
   type Bench,
@@ -13,6 +17,7 @@ import {
   jobsAre,
   judgeTables,
   openBench,
+  quiet,
   SECRET,
   until,
   urlTo,
@@ -164,9 +169,20 @@ t.test('a key that was removed too early can be put back', async (t) => {
   await using receiver = await openReceiver();
   const id = await bench.ended(urlTo(receiver.port));
   const config = { ...bench.config, webhook_keys: [{ ...encryptionKey, id: 'k2' }] };
-  const without = await bench.start({ config });
+  const lines: string[] = [];
+  const stream = new Writable({ write: (line, _, done) => done(void lines.push(String(line))) });
+  const metrics = createMetrics();
+  const log = pino({ level: 'warn' }, stream);
+  const without = await bench.start({ config, metrics, log });
+  const unsigned = /^runledger_delivery_attempts_total\{outcome="secret_unreadable"\} (\d)$/m;
+  t.equal(unsigned.exec(await metrics.text())?.[1], '0', 'before the first one');
   await until(bench, id, ({ attempts }) => attempts === 1);
   await without.stop();
+  t.equal(unsigned.exec(await metrics.text())?.[1], '1');
+  t.match(
+    lines.map((line) => JSON.parse(line)),
+    [{ submission: id, outcome: 'secret_unreadable', detail: 'key_missing k1' }],
+  );
   t.match((await bench.facts(id))[1], {
     facts: { outcome: 'secret_unreadable', detail: 'key_missing k1', counts: true },
   });
@@ -191,17 +207,17 @@ t.test('if two processes make the same attempt, one is recorded', async (t) => {
     next,
     body: null,
   };
-  t.equal(await deliveries.attempted(recorded), true);
-  t.equal(await deliveries.attempted(recorded), false);
+  t.equal(await deliveries.attempted(recorded), 'waiting');
+  t.equal(await deliveries.attempted(recorded), null);
   t.equal(
     await deliveries.attempted({
       ...recorded,
       ...(await begun(deliveries, id)),
       next: { end: 'gone' },
     }),
-    true,
+    'gone',
   );
-  t.equal(await deliveries.attempted({ ...recorded, after_attempts: 2 }), false, 'it has ended');
+  t.equal(await deliveries.attempted({ ...recorded, after_attempts: 2 }), null, 'it has ended');
   t.match(await delivery(bench, id), { status: 'gone', attempts: 2, failures: 2 });
 });
 
@@ -217,7 +233,7 @@ t.test('an attempt that a stop cut off is an attempt and no failure', async (t) 
     next,
     body: null,
   };
-  t.equal(await deliveries.attempted(cut), true);
+  t.equal(await deliveries.attempted(cut), 'waiting');
   t.match(await delivery(bench, id), { status: 'waiting', attempts: 1, failures: 0 });
 });
 
@@ -256,6 +272,39 @@ t.test(
   },
 );
 
+t.test('a receiver is judged by the duration of the attempt alone', async (t) => {
+  const bench = await openBench(t, { RUNLEDGER_WEBHOOK_SCHEDULE: '10ms' });
+  await using receiver = await openReceiver(answers(500));
+  const id = await bench.ended(urlTo(receiver.port));
+  const left: unknown[] = [];
+  const deliver = (keys: EncryptionKey[]) =>
+    createDeliverTask({
+      deliveries: createDeliveries(bench.db),
+      bodyOf: async () => Buffer.from('{}'),
+      ...{ keys, schedule_ms: [0, 0], random: () => 0, now: () => new Date(), log: quiet },
+      send: {
+        ...{ allow_loopback: true, limit_ms: 60_000, ca: trusted },
+        resolve: async () => ({ kind: 'addresses', addresses: ['127.0.0.1'] }),
+      },
+      gate: {
+        enter: async () => ({ kind: 'inside', leave: (took_ms) => void left.push(took_ms) }),
+        busy: () => ({ inside: 0, waiting: 0 }),
+      },
+      ...{ stopping: new AbortController().signal, cut: new AbortController().signal },
+      observe: { attempted: () => {}, ended: () => {} },
+    })({ id }, NO_ANSWER.consumer);
+  await deliver([encryptionKey]);
+  await deliver([]);
+  await deliver([encryptionKey]);
+  const durations = (await bench.facts(id))
+    .filter(({ type }) => type === 'delivery.attempted')
+    .map(({ facts }) =>
+      facts['outcome'] === 'secret_unreadable' ? undefined : facts['duration_ms'],
+    );
+  t.equal(durations.length, 3);
+  t.same(left, durations);
+});
+
 t.test('a body goes to the database with the first attempt that fails only', async (t) => {
   const bench = await openBench(t);
   await bench.db.unsafe(`
@@ -264,7 +313,7 @@ t.test('a body goes to the database with the first attempt that fails only', asy
     create table other.bodies (n serial, size integer);
     create function runledger.append_delivery_attempt(
       id uuid, after_attempts integer, facts jsonb, next jsonb, body bytea default null
-    ) returns boolean language plpgsql security definer as $$
+    ) returns text language plpgsql security definer as $$
     begin
       insert into other.bodies (size) values (length(body));
       return other.append_delivery_attempt(id, after_attempts, facts, next, body);
@@ -434,7 +483,7 @@ t.test('a replay during an attempt counts, unless that attempt succeeds', async 
   for (const failures of [0, 1]) {
     for (const next of [{ end: 'gone' }, { retry_in_ms: 3_600_000, counts: true }]) {
       const attempt = await replayed(failures);
-      t.equal(await deliveries.attempted({ ...attempt, next }), true);
+      t.equal(await deliveries.attempted({ ...attempt, next }), 'waiting');
       t.match(await delivery(bench, attempt.id), {
         status: 'waiting',
         attempts: failures + 1,
@@ -443,14 +492,81 @@ t.test('a replay during an attempt counts, unless that attempt succeeds', async 
       });
       t.match(await deliveries.due(attempt.id), { is_due: true });
       const second = await begun(deliveries, attempt.id);
-      t.equal(await deliveries.attempted({ ...given, ...second, next: { end: 'gone' } }), true);
+      t.equal(await deliveries.attempted({ ...given, ...second, next: { end: 'gone' } }), 'gone');
       t.match(await delivery(bench, attempt.id), { status: 'gone' }, 'it counts once');
     }
     const attempt = await replayed(failures);
-    t.equal(await deliveries.attempted({ ...attempt, next: { end: 'delivered' } }), true);
+    t.equal(await deliveries.attempted({ ...attempt, next: { end: 'delivered' } }), 'delivered');
     t.match(await delivery(bench, attempt.id), { status: 'delivered', has_secret: false });
   }
   await judgeTables(t, bench);
+});
+
+t.test('a success is the next attempt, if another process has failed meanwhile', async (t) => {
+  const settings = { RUNLEDGER_WEBHOOK_SCHEDULE: '1h', RUNLEDGER_SHUTDOWN_GRACE: '5min' };
+  const bench = await openBench(t, { ...settings, RUNLEDGER_WEBHOOK_TIMEOUT: '60s' });
+  const answered = Promise.withResolvers<void>();
+  await using receiver = await openReceiver(async (_, response) => {
+    const is_first = receiver.got.length === 1;
+    if (is_first) await answered.promise;
+    response.writeHead(is_first ? 204 : 500).end();
+  });
+  const id = await bench.ended(urlTo(receiver.port));
+  const metrics = createMetrics();
+  const first = await bench.start({ metrics });
+  await receiver.received(1);
+  // It takes no further job.
+  const stopped = first.stop();
+  t.equal(await replayDelivery(bench.db, id, null), 'replayed');
+  const second = await bench.start();
+  t.teardown(() => second.stop());
+  await until(bench, id, ({ attempts }) => attempts === 1);
+  t.match(await delivery(bench, id), { status: 'waiting', failures: 1 });
+  answered.resolve();
+  await stopped;
+  t.match(await delivery(bench, id), { status: 'delivered', attempts: 2, has_secret: false });
+  const events = (await bench.facts(id)).map(({ type, facts }) => [type, facts['attempt'] ?? null]);
+  t.same(events, [
+    ['delivery.requested', null],
+    ['delivery.requested', null],
+    ['delivery.attempted', 1],
+    ['delivery.attempted', 2],
+    ['delivery.ended', null],
+  ]);
+  t.match(await metrics.text(), /^runledger_deliveries_ended_total\{how="delivered"\} 1$/m);
+  await judgeTables(t, bench);
+});
+
+t.test('a success that is stored twice ends no delivery that was requested since', async (t) => {
+  const bench = await openBench(t);
+  const id = await bench.ended(urlTo(443));
+  const deliveries = createDeliveries(bench.db);
+  const facts = { outcome: 'delivered', status: 204, detail: null, address: null, ...NO_ANSWER };
+  const given = { ...(await begun(deliveries, id)), facts, next: { end: 'delivered' }, body: null };
+  t.equal(await deliveries.attempted(given), 'delivered');
+  const secret = encryptSecret([encryptionKey], id, SECRET);
+  t.equal(await replayDelivery(bench.db, id, secret), 'replayed');
+  t.equal(await deliveries.attempted(given), null, 'the answer to the first was lost');
+  t.match(await delivery(bench, id), { status: 'waiting', attempts: 1, has_secret: true });
+  await judgeTables(t, bench);
+});
+
+t.test('an end that a replay undid is not counted', async (t) => {
+  const bench = await openBench(t);
+  await using receiver = await openReceiver(async (_, response) => {
+    const is_first = receiver.got.length === 1;
+    if (is_first) t.equal(await replayDelivery(bench.db, id, null), 'replayed');
+    response.writeHead(is_first ? 410 : 204).end();
+  });
+  const id = await bench.ended(urlTo(receiver.port));
+  const metrics = createMetrics();
+  const part = await bench.start({ metrics });
+  await until(bench, id, ({ status }) => status === 'delivered');
+  await part.stop();
+  const page = await metrics.text();
+  t.match(page, /^runledger_deliveries_ended_total\{how="gone"\} 0$/m);
+  t.match(page, /^runledger_deliveries_ended_total\{how="delivered"\} 1$/m);
+  t.match(await delivery(bench, id), { attempts: 2 });
 });
 
 t.test('a replay is due at once and begins the schedule again', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { createHostGate, type HostGate } from '../../src/webhooks/host_gate.ts';
+import { createHostGate, type HostGate, type Leave } from '../../src/webhooks/host_gate.ts';
 
 const forever = new AbortController().signal;
 const gateFor = (concurrent_per_host: number, waiting_per_host = 100, now_ms = () => 0): HostGate =>
@@ -7,7 +7,7 @@ const gateFor = (concurrent_per_host: number, waiting_per_host = 100, now_ms = (
     ...{ at_once: 1000, concurrent_per_host, spare_per_host: 0, waiting_per_host, now_ms },
   });
 /** Enters, in line if necessary, and returns `leave`. */
-const enter = async (gate: HostGate, host: string, signal = forever): Promise<() => void> => {
+const enter = async (gate: HostGate, host: string, signal = forever): Promise<Leave> => {
   const entry = await gate.enter(host, 'a', signal);
   if (entry.kind === 'full') throw new Error(`full, retry in ${entry.retry_in_ms} ms`);
   return entry.leave;
@@ -124,12 +124,30 @@ t.test('when the line is full, each further attempt gets a later time to retry',
   now = 2000;
   t.equal(await back(), 1000, 'the booked times have passed');
   now = 17_000;
-  leave[0]!();
+  leave[0]!(17_000);
   await inLine;
   const another = enter(gate, 'slow.example');
   t.equal(await back(), 4200, 'an attempt of 17 s raised the estimate to 4.2 s');
   t.ok(another);
   t.same(await gate.enter('other.example', 'a', forever).then(({ kind }) => kind), 'inside');
+});
+
+t.test('what the database takes while an attempt is inside says nothing of its host', async (t) => {
+  let now = 0;
+  const gate = gateFor(3, 0, () => now);
+  const [first, second] = [await enter(gate, 'h'), await enter(gate, 'h'), await enter(gate, 'h')];
+  const estimate = async () => {
+    const entry = await gate.enter('h', 'a', forever);
+    return entry.kind === 'full' ? entry.attempt_ms : null;
+  };
+  const first_ms = await estimate();
+  now = 600_000;
+  first();
+  await enter(gate, 'h');
+  t.equal(await estimate(), first_ms, 'it was not asked');
+  second(first_ms! + 50);
+  await enter(gate, 'h');
+  t.equal(await estimate(), first_ms! + 10, 'it answered in a second, and the rest took minutes');
 });
 
 t.test('the time to retry is never more than five minutes away', async (t) => {

@@ -1,4 +1,6 @@
 /** add-checkpoint of c2sp.org/tlog-witness over real sockets: every status, and bytes that are no request. */
+import { mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
@@ -107,6 +109,30 @@ t.test('a fork is logged as one, and a proof that does not fit is not', async (t
   t.same(lines, []);
   t.equal((await witness.add(additionText(400, [], fork.note(400)))).status, 409);
   t.match(lines, [/the log has signed another tree of the size that was cosigned before/]);
+  t.equal(await counted(witness, 'other_trees_total{origin="log.test/one"}'), 1);
+});
+
+const counted = async ({ url }: { url: string }, series: string) => {
+  const { text } = await call(url, { path: '/metrics' });
+  const line = text.split('\n').find((each) => each.startsWith(`runledger_witness_${series} `));
+  return line && Number(line.split(' ')[1]);
+};
+
+t.test('what its operator must notice is counted from 0 on', async (t) => {
+  const witness = await aWitness(t, logs);
+  const failed = () => counted(witness, 'requests_total{status="500"}');
+  t.equal(await failed(), 0);
+  t.equal(await counted(witness, 'other_trees_total{origin="log.test/one"}'), 0);
+  t.equal((await witness.add(log.addition(0, 300))).status, 200);
+  const [file] = (await readdir(witness.dir)).filter((each) => each.endsWith('.checkpoint'));
+  await mkdir(join(witness.dir, `${file}.new`));
+  t.equal((await witness.add(log.addition(300, 400))).status, 500, 'it cannot be stored');
+  t.equal(await failed(), 1);
+  const cut = wire(Number(new URL(witness.url).port));
+  cut.send('POST /add-checkpoint HTTP/1.1\r\nHost: w\r\nContent-Length: 9\r\n\r\nold');
+  cut.socket.end();
+  await cut.ended();
+  t.equal(await failed(), 1, 'a request that is cut off is not the failure of the witness');
 });
 
 t.test('422: a proof from the empty tree', async (t) => {

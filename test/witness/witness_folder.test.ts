@@ -1,4 +1,5 @@
 /** What a witness keeps, and what it does with files that are damaged, torn or another's. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import {
   chmod,
@@ -14,12 +15,14 @@ import {
   truncate,
   writeFile,
 } from 'node:fs/promises';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { cosignedNote } from '../../src/proof/addition.ts';
 import { parseNote, signatureBy } from '../../src/proof/note.ts';
 import { WitnessFolder } from '../../src/witness/witness_folder.ts';
+import { wire } from '../http/support/call.ts';
 import { spawnBound } from '../support/spawn_bound.ts';
 import { aWitness, temporaryFolder } from './a_witness.ts';
 import { testLog } from './log_for_tests.ts';
@@ -88,6 +91,111 @@ t.test('a note is on disk, under its name, before the cosignature is sent', asyn
     { path: `${path}.new`, written: await readFile(path, 'utf8'), notes: [], answered: false },
     { path: dir, written: null, notes: [file], answered: false },
   ]);
+});
+
+const post = (body: string) =>
+  `POST /add-checkpoint HTTP/1.1\r\nHost: w\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+
+/** What each flush of a file waits for first. Returns the numbers of the flushes that have begun. */
+async function flushes(
+  t: Pick<Test, 'intercept'>,
+  dir: string,
+  before: (path: string) => Promise<void> | void,
+): Promise<() => number> {
+  const handle = await open(dir);
+  const handles: FileHandle = Object.getPrototypeOf(handle);
+  await handle.close();
+  const { sync } = handles;
+  let begun = 0;
+  t.intercept(handles, 'sync', {
+    async value(this: FileHandle) {
+      begun += 1;
+      await before(await readlink(`/proc/self/fd/${this.fd}`));
+      await sync.call(this);
+    },
+  });
+  return () => begun;
+}
+
+t.test('a tree that this process has stored is signed again without a write', async (t) => {
+  const dir = await realpath(await temporaryFolder(t));
+  let fails = false;
+  const begun = await flushes(t, dir, (path) => {
+    if (fails && path === dir) throw new Error('the disk is away');
+  });
+  const witness = await aWitness(t, logs, { dir });
+  const { text } = parseNote(log.note(300));
+  const again = async (of = witness) => {
+    const answer = await of.add(log.addition(300, 300));
+    t.ok(answer.status !== 200 || cosignedNote(text, answer.body, of.key), 'it is a cosignature');
+    return answer.status;
+  };
+  fails = true;
+  t.equal((await witness.add(log.addition(0, 300))).status, 500);
+  t.equal((await notes(dir)).length, 1, 'its name was seen, and may not be on disk');
+  t.equal(await again(), 500);
+  fails = false;
+  const failed = begun();
+  t.equal(await again(), 200);
+  t.equal(begun(), failed + 2, 'it is on disk now');
+  for (let n = 0; n < 5; n++) t.equal(await again(), 200);
+  t.equal(begun(), failed + 2, 'and is not written again');
+  t.equal((await witness.add(log.addition(300, 400))).status, 200);
+  t.equal(begun(), failed + 4, 'another tree is');
+  await witness.stop();
+  const later = await aWitness(t, logs, { dir });
+  for (let n = 0; n < 2; n++)
+    t.equal((await later.add(log.addition(400, 400))).status, 200, 'after a restart');
+  t.equal(begun(), failed + 6, 'another process does not know how the write ended');
+});
+
+t.test('a request that is gone loses its turn', async (t) => {
+  const dir = await realpath(await temporaryFolder(t));
+  const [entered, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const witness = await aWitness(t, logs, { dir });
+  await flushes(t, dir, () => {
+    entered.resolve();
+    return go.promise;
+  });
+  const first = witness.add(log.addition(0, 300));
+  await entered.promise;
+  const closed = Promise.withResolvers<void>();
+  const see = (seen: unknown) => {
+    const { request, socket } = seen as { request: { url: string }; socket: Socket };
+    if (request.url === '/add-checkpoint') socket.once('close', () => closed.resolve());
+  };
+  subscribe('http.server.request.start', see);
+  t.teardown(() => unsubscribe('http.server.request.start', see));
+  const gone = wire(Number(new URL(witness.url).port));
+  gone.send(post(log.addition(300, 400)));
+  gone.socket.end();
+  await closed.promise;
+  go.resolve();
+  t.equal((await first).status, 200);
+  t.match(
+    await witness.add(log.addition(300, 350)),
+    { status: 200 },
+    'the tree of 400 was not cosigned',
+  );
+});
+
+t.test('a connection has one request in line', async (t) => {
+  const witness = await aWitness(t, logs);
+  const port = Number(new URL(witness.url).port);
+  const two = wire(port);
+  two.send(post(log.addition(0, 300)).repeat(2));
+  const text = await two.until(/HTTP.*HTTP\/1\.1 \d+/s);
+  t.same(
+    [...text.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, status]) => status),
+    ['200', '503'],
+  );
+  const one = wire(port);
+  for (let n = 1; n <= 2; n++) {
+    one.send(post(log.addition(300, 300)));
+    const got = await one.until(new RegExp(`(HTTP/1\\.1 [^]*?witness\\.test .+\\n){${n}}`));
+    t.notMatch(got, /503/, 'the next one after the answer is welcome');
+  }
+  one.socket.destroy();
 });
 
 t.test('a folder has one witness at a time', async (t) => {
