@@ -16,6 +16,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { connect, type Db } from '../db.ts';
 import { Fault } from '../fault.ts';
 import { packagedMajor } from '../local/binaries.ts';
+import { isLocked } from '../local/data_lock.ts';
 import {
   dataDir,
   type Options,
@@ -160,8 +161,8 @@ async function startOld(
 async function endLeftovers(data: string): Promise<void> {
   const { making } = upgradeFolder(data);
   const deadline = performance.now() + LEFTOVERS_TIMEOUT_MS;
-  while ((await runningPort(making)) !== null && performance.now() < deadline)
-    await wait(LEFTOVERS_PAUSE_MS);
+  const isUsed = async () => (await runningPort(making)) !== null || (await isLocked(making));
+  while ((await isUsed()) && performance.now() < deadline) await wait(LEFTOVERS_PAUSE_MS);
 }
 
 /** Copies the rows into new data, and checks them. The new server has stopped when this resolves. */
