@@ -202,6 +202,24 @@ t.test('the image', async (t) => {
     t.ok(ignored.includes(each), `${each} is not in the image`);
 });
 
+t.test('no secret comes into a commit or an image', async (t) => {
+  const folder = t.testdir({ '.gitignore': read('.gitignore') });
+  const git = (...words: string[]) =>
+    spawnSync('git', words, { cwd: folder, encoding: 'utf8' }).stdout.trim().split('\n');
+  git('init', '--quiet');
+  // Where the documents have them written.
+  const secret = [
+    ...['.env', 'deploy/container/.env', 'owner.env', 'web.env', 'worker.env'],
+    ...['runledger.backup', 'backups/2026-01-01.backup', '.data/secrets.json'],
+  ];
+  t.same(git('check-ignore', ...secret), secret);
+  const kept = ['deploy/systemd/web.env', 'deploy/ha/etcd.env', 'src/environment.ts'];
+  t.same(git('check-ignore', ...kept), [''], 'what belongs to a clone');
+  const ignored = read('.dockerignore').split('\n');
+  for (const each of ['**/.env', '*.env', '**/*.backup', 'backups', '.data'])
+    t.ok(ignored.includes(each), `${each} is not in the image`);
+});
+
 t.test('the compose file', async (t) => {
   t.notMatch(read(COMPOSE), /:[?-]\}/, 'the podman-compose of Debian 12 wants a word there');
   const { services } = yaml(COMPOSE);
