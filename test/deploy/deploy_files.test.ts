@@ -250,6 +250,7 @@ t.test('the compose file', async (t) => {
   t.equal(HOST, undefined, 'it listens on all addresses of its network');
   t.equal(services.web.ports[0], `127.0.0.1:${PORT}:${PORT}`);
   t.notOk(services.worker.networks.includes('front'), 'a worker cannot reach the outside');
+  t.equal(services.worker.pids_limit, -1, 'each program has a limit of its own');
 
   const folder = await mkdtemp(join(tmpdir(), 'runledger-secrets-'));
   t.teardown(() => rm(folder, { recursive: true }));
