@@ -4,7 +4,15 @@
  * `make drill`.
  */
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+} from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -197,6 +205,15 @@ t.test('the image', async (t) => {
   const { status, stdout } = spawnSync(entrypoint, ['--version'], { encoding: 'utf8' });
   t.equal(status, 0);
   t.match(stdout, /^runledger \d/);
+  const [compilers, launcher] = [/toolchains\.sh (\w+)/, /&& (\{ \[ -x .*\}) \\$/m].map(
+    (part) => part.exec(text)?.[1] ?? '',
+  );
+  t.equal(compilers, 'check', 'without a compiler there is no image');
+  const folder = t.testdir({ build: { launcher: '', 'zygote.so': '' } });
+  const built = () => spawnSync('sh', ['-c', launcher!], { cwd: folder }).status;
+  t.equal(built(), 1, 'nor without a launcher that can be started');
+  chmodSync(join(folder, 'build/launcher'), 0o755);
+  t.equal(built(), 0);
   const ignored = read('.dockerignore').split('\n');
   for (const each of ['.git', '.data', 'node_modules', 'build'])
     t.ok(ignored.includes(each), `${each} is not in the image`);
