@@ -2,8 +2,8 @@
  * The lock of PostgreSQL's data: one server at a time, whatever container it runs in.
  *
  * PostgreSQL guards its data with a pid and a block of shared memory. Both mean nothing in another container: there the pid is
- * nobody's or another program's, and the block cannot be seen. So each server holds a lock of the kernel, too (flock), on a file
- * within its data.
+ * nobody's or another program's, and the block cannot be seen. So each server holds a lock of the kernel, too (flock), on a
+ * file within its data.
  *
  * What must stay true:
  * - A server has the locked file open from before its first step on, and so has each of its processes. The kernel releases the

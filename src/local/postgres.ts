@@ -119,7 +119,7 @@ export class AlreadyRunning extends Fault {
   }
 }
 
-/** Somebody has the lock of this data, and no server is seen: it runs in another container, or processes of a killed one are left. */
+/** Somebody has the lock of this data, and no server is seen: it is in another container, or a killed one left processes. */
 class InUse extends Fault {
   constructor(data_dir: string) {
     super(
@@ -411,8 +411,8 @@ async function takeLock(
 
 /**
  * PostgreSQL guards its data with postmaster.pid, and recognises a stale file in every case but one: another process
- * of the same user now has that pid, as happens in containers. Then the file is removed here, by who has the lock of the data. A
- * server of a version before that lock is seen by its pid alone.
+ * of the same user now has that pid, as happens in containers. Then the file is removed here, by who has the lock of the data.
+ * A server of a version before that lock is seen by its pid alone.
  */
 async function requireUnused(data_dir: string): Promise<void> {
   const pid = await serverPid(data_dir);

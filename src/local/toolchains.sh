@@ -8,7 +8,7 @@
 #   toolchains.sh            all of it
 #   toolchains.sh compiler   only what the launcher needs; prints nothing about what it cannot install
 #   toolchains.sh languages  installs nothing; prints the line if a language will not run
-#   toolchains.sh check      installs nothing; names what is missing for the launcher and the languages, and exits 1: for an image
+#   toolchains.sh check      installs nothing; names what the launcher and the languages lack, and exits 1: for an image
 set -u
 
 here=$(dirname "$0")
@@ -50,7 +50,7 @@ done < "$here/../languages/common/packages.txt"
 
 if [ "$only" = check ]; then
   [ "$missing" ] || exit 0
-  echo "missing packages${without:+, so these will not run:$without}; apt-get could not install$(chosen_of $missing), see above" >&2
+  echo "missing packages${without:+, so these will not run:$without}; apt-get could not install$(chosen_of $missing) (see above)" >&2
   exit 1
 fi
 if [ "$only" = languages ] || ! may_be_root || ! command -v apt-get >/dev/null 2>&1; then

@@ -365,7 +365,10 @@ t.test('a second container cannot use the data of a server', { skip: NO_ELSEWHER
 t.test('nobody uses the data of a server in a container', { skip: NO_ELSEWHERE }, async (t) => {
   const data_dir = await dataIn(await closedFolder(t));
   const { parent, pid, port } = await parentOf(data_dir, PARENT, {}, ELSEWHERE);
-  t.teardown(() => parent.kill('SIGKILL'));
+  t.teardown(async () => {
+    parent.kill('SIGKILL');
+    await eventually(async () => !(await isLocked(data_dir)));
+  });
   const file = () => readFileSync(join(data_dir, 'postmaster.pid'), 'utf8');
   const before = file();
   t.equal(
