@@ -74,6 +74,8 @@ check: $(PACKAGES) $(TAP)
 	@tsc -p .
 	@tsc -p src/http/console/client
 	@tap --reporter=terse test/arrows.test.ts test/c_arrows.test.ts
+	@if command -v cc >/dev/null; then $(MAKE) --no-print-directory -s -C src/sandbox strict; \
+	  else echo 'the warnings of the C compiler: not checked, because this machine has no cc' >&2; fi
 	@node test/http/lint_document.ts
 	@node test/deploy/check_deploy.ts
 

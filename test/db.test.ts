@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
+import { databaseAddress } from '../src/config/database_tls.ts';
 import { bytesArgument, connect, type Db, inThisTurn, isAway, listen } from '../src/db.ts';
 import { createLog } from '../src/log.ts';
 import { connectRunner } from '../src/queue/delivery_runner.ts';
@@ -238,6 +239,27 @@ t.test('an address may be a folder of a socket, or of IPv6', async (t) => {
     const { rows } = await runner.query('select current_database() as name');
     t.equal(rows[0].name, name, `${host}, the runner`);
   }
+});
+
+t.test('the name of a database may be encoded in an address', async (t) => {
+  const { urls, superuser_url } = await freshDatabase(t);
+  const admin = connect(superuser_url, { name: 'test', max: 1 });
+  const name = `runledger 100% a/b ü@${process.pid}`;
+  await admin`create database ${admin(name)}`;
+  t.teardown(async () => {
+    await admin`drop database ${admin(name)} with (force)`;
+    await admin.end();
+  });
+  const url = new URL(urls.owner);
+  url.pathname = `/${encodeURIComponent(name)}`;
+  const address = databaseAddress({ database_tls: 'disable', database_ca_file: null }, url.href);
+  const db = connect(address, { name: 'test', max: 1 });
+  t.same([...(await db`select current_database() as name`)], [{ name }]);
+  await db.end();
+  const runner = connectRunner(address, 'test', log, 1);
+  const { rows } = await runner.query('select current_database() as name');
+  t.same(rows, [{ name }]);
+  await runner.end();
 });
 
 async function hasIPv6(): Promise<boolean> {

@@ -4,7 +4,13 @@ import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts
 import { type Config, databaseUrl, type Role } from '../config.ts';
 import { connect, type Db } from '../db.ts';
 import { Fault } from '../fault.ts';
-import { type Creates, type Embedded, findOrStartEmbedded, stopUnused } from '../local/embedded.ts';
+import {
+  type Creates,
+  type Embedded,
+  findOrStartEmbedded,
+  requireNoService,
+  stopUnused,
+} from '../local/embedded.ts';
 import { migrate } from '../store/migrate.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
 import { OtherSchema, writableSchemaOf } from '../store/schema_version.ts';
@@ -71,15 +77,6 @@ export function commandDatabase({
     return db;
   };
   return { address, database };
-}
-
-/** The processes here use a database, and the embedded one is not it. */
-function requireNoService(config: Config): void {
-  if (config.web_database_url === null && config.worker_database_url === null) return;
-  throw new Fault(
-    'the address of a process is set, and DATABASE_URL is not',
-    "set DATABASE_URL to the owner's address of the same database",
-  );
 }
 
 /** The address, with what is known of a pooler before it. */

@@ -21,11 +21,20 @@ const USAGE = 2;
 let failed = FAILED;
 
 export async function main(argv: readonly string[]): Promise<number> {
+  forgetLibpq(process.env);
   keepIgnoringHangups();
   process.stdout.on('error', outputLost);
   // There is nowhere left to say it.
   process.stderr.on('error', () => {});
   return run(argv).catch(report);
+}
+
+/**
+ * The clients would complete an address from PGHOST, PGUSER, PGPASSWORD and others, each from its own. An address says all, so
+ * that a command, and a process that gets only what it needs (environment.ts), connect to the same database.
+ */
+function forgetLibpq(env: NodeJS.ProcessEnv): void {
+  for (const name of Object.keys(env)) if (/^PG[A-Z_]+$/.test(name)) delete env[name];
 }
 
 function outputLost(error: NodeJS.ErrnoException): void {

@@ -7,7 +7,12 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity } from 'node:tls';
 import { type Config, isLoopback } from '../config.ts';
-import { isSocketFolder, leaveOutWithoutEffect, tlsModeOf } from './database_url.ts';
+import {
+  encodeDatabase,
+  isSocketFolder,
+  leaveOutWithoutEffect,
+  tlsModeOf,
+} from './database_url.ts';
 
 export type DatabaseAddress = {
   /** without sslmode, ssl, sslrootcert and what changes nothing */
@@ -43,6 +48,7 @@ function withTlsOptions(
   const root = parsed.searchParams.get('sslrootcert');
   for (const name of ['sslmode', 'ssl', 'sslrootcert']) parsed.searchParams.delete(name);
   leaveOutWithoutEffect(parsed);
+  encodeDatabase(parsed);
   // A local socket has no network, and no TLS.
   if (WITHOUT_TLS.has(mode) || isSocketFolder(parsed.hostname))
     return { url: parsed.href, tls: false };

@@ -2,14 +2,44 @@
 
 type Peer = { host: string[]; port: number[]; path?: string };
 
+const decodes = (word: string): boolean => {
+  try {
+    decodeURIComponent(word);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/** The part of the address with a % that stands for nothing; null if there is none. Neither client could read it. */
+export function undecodablePart(url: string): string | null {
+  const { username, password, hostname, pathname } = new URL(url);
+  const parts = { user: username, password, host: hostname, database: pathname };
+  return Object.entries(parts).find(([, word]) => !decodes(word))?.[0] ?? null;
+}
+
+/** The name of the database; empty if the address has none. */
+const databaseOf = ({ pathname }: URL): string => decodeURIComponent(pathname.slice(1));
+
+/** With as little encoded as can be: graphile-worker's pg leaves %2F and some others as they are. */
+export function encodeDatabase(url: URL): void {
+  const name = databaseOf(url);
+  if (name !== '') url.pathname = `/${encodeURI(name)}`;
+}
+
 /** The folder of a local socket is percent-encoded where the host would be. */
 export const isSocketFolder = (hostname: string): boolean => /^%2f/i.test(hostname);
 
 /**
- * Where postgres.js is to connect, if it does not see that itself: it does not decode a folder, and takes the first colon of an
- * IPv6 address for that before the port.
+ * Where postgres.js is to connect, if it does not see that itself: it decodes neither a folder nor the name of a database, and
+ * takes the first colon of an IPv6 address for that before the port.
  */
-export function peerOf(url: string): Partial<Peer> {
+export function peerOf(url: string): Partial<Peer> & { database?: string } {
+  const database = databaseOf(new URL(url));
+  return { ...hostOf(url), ...(database !== '' && { database }) };
+}
+
+function hostOf(url: string): Partial<Peer> {
   const { hostname, port } = new URL(url);
   const at = { port: [Number(port || 5432)] };
   if (isSocketFolder(hostname)) {

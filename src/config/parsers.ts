@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import * as v from 'valibot';
 import { isKeyName, LOG_KEY, parseKey, type VerifierKey, WITNESS_KEY } from '../proof/note.ts';
-import { refusalOf } from './database_url.ts';
+import { refusalOf, undecodablePart } from './database_url.ts';
 
 export const text = (pattern: RegExp, message: string) =>
   v.pipe(v.string(), v.regex(pattern, message));
@@ -88,6 +88,10 @@ export const postgresUrl = v.pipe(
   v.check(
     (word) => !URL.canParse(word) || refusalOf(word) === null,
     ({ input }) => refusalOf(input)!,
+  ),
+  v.check(
+    (word) => !URL.canParse(word) || undecodablePart(word) === null,
+    ({ input }) => `has a % in its ${undecodablePart(input)} that encodes nothing: write % as %25`,
   ),
 );
 

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Config } from '../config.ts';
 import { connect, type Db } from '../db.ts';
 import { Fault, faultLine } from '../fault.ts';
 import { packagedMajor } from './binaries.ts';
@@ -35,6 +36,17 @@ export type Creates = 'never' | 'first' | 'always';
 /** Who hears of a start, what ends it, and whether it makes data. */
 export type Start = Required<Pick<ServerOptions, 'say'>> &
   Pick<ServerOptions, 'signal'> & { creates: Creates };
+
+/** The processes of this environment use a database, and the embedded one is not it. */
+export function requireNoService(
+  config: Pick<Config, 'web_database_url' | 'worker_database_url'>,
+): void {
+  if (config.web_database_url === null && config.worker_database_url === null) return;
+  throw new Fault(
+    'the address of a process is set, and DATABASE_URL is not',
+    "set DATABASE_URL to the owner's address of the same database",
+  );
+}
 
 /** Throws AlreadyRunning if a server runs on the same data. */
 export async function startEmbedded(

@@ -11,6 +11,7 @@
  * - That uid reaches its data without any right to the folders above. This process enters the folder before the uid
  *   changes, and the server's data directory is /proc/self/cwd, which the kernel resolves without walking a path. So a
  *   clone below a 0700 folder works, without mounts or capabilities.
+ * - One server runs on data, in whatever container: it holds their lock (data_lock.ts) from before its first step on.
  * - It listens only on 127.0.0.1, and every login needs a password (scram-sha-256).
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
@@ -47,6 +48,7 @@ import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { Fault } from '../fault.ts';
 import { asUid, type Binaries, NOBODY, reachableBinaries } from './binaries.ts';
+import { type DataLock, tryLock } from './data_lock.ts';
 
 /**
  * Below 65,536, so that it exists inside a container's user namespace, too. Outside the ranges that Debian (from 64000)
@@ -67,6 +69,10 @@ const PORTS_TRIED = 5;
 /** For processes of a killed server, which see its death within milliseconds, or seconds on a busy machine. */
 const LEFTOVERS_TIMEOUT_MS = 60_000;
 const LEFTOVERS_PAUSE_MS = 100;
+/** For a holder of the lock that no pid of ours can be: it may just have begun, and not have said where it runs. */
+const UNSEEN_TIMEOUT_MS = 5_000;
+/** Until a wait for the lock is said. */
+const LOCK_LINE_MS = 1_000;
 
 export type ServerOptions = {
   data_dir: string;
@@ -113,6 +119,16 @@ export class AlreadyRunning extends Fault {
   }
 }
 
+/** Somebody has the lock of this data, and no server is seen: it is in another container, or a killed one left processes. */
+class InUse extends Fault {
+  constructor(data_dir: string) {
+    super(
+      `another process uses ${data_dir}, maybe one in another container or on another machine`,
+      'stop that one first, or set RUNLEDGER_STATE_DIR to another folder',
+    );
+  }
+}
+
 /** The data are of another major version than the programs, which cannot read them. */
 class OtherMajor extends Fault {
   constructor(data_dir: string, data: number, programs: number) {
@@ -144,10 +160,16 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     await makeData(data_dir, uid, binaries, options);
     // Before anything of the data is touched.
     await requireMajor(data_dir, binaries.major);
-    await requireUnused(data_dir);
-    const { child, port, ended } = await launchOnFreePort(data_dir, uid, binaries, options);
-    const exited = ended.then(() => watchdog?.end());
-    return { port, pid: child.pid!, exited, stop: () => stop(child, exited) };
+    const lock = await takeLock(data_dir, uid, options);
+    try {
+      await requireUnused(data_dir);
+      const { child, port, ended } = await launchOnFreePort(data_dir, uid, binaries, lock, options);
+      const exited = ended.then(() => watchdog?.end());
+      return { port, pid: child.pid!, exited, stop: () => stop(child, exited) };
+    } finally {
+      // The server has it.
+      lock.close();
+    }
   } catch (error) {
     watchdog?.end();
     throw error;
@@ -160,12 +182,13 @@ async function launchOnFreePort(
   data_dir: string,
   uid: number | null,
   binaries: Binaries,
+  lock: DataLock,
   options: ServerOptions,
 ): Promise<Launched> {
   const deadline = performance.now() + LEFTOVERS_TIMEOUT_MS;
   for (let ports = 1; ; ) {
     const port = await freePort(options);
-    const { child, log } = launch(data_dir, uid, binaries, port, options);
+    const { child, log } = launch(data_dir, uid, binaries, lock, port, options);
     const ended = once(child, 'exit');
     // A program that cannot be started has no exit; `ready` says why.
     ended.catch(() => {});
@@ -360,9 +383,36 @@ async function chownAll(dir: string, uid: number): Promise<void> {
   await chown(dir, uid, uid);
 }
 
+/** Waits for the lock as long as processes of a killed server may hold it. */
+async function takeLock(
+  data_dir: string,
+  uid: number | null,
+  { say, signal }: ServerOptions,
+): Promise<DataLock> {
+  const began = performance.now();
+  let is_said = false;
+  for (;;) {
+    signal?.throwIfAborted();
+    const tried = await tryLock(data_dir, uid);
+    if (tried.descriptor !== null) return tried;
+    const waited_ms = performance.now() - began;
+    const pid = tried.is_here ? await serverPid(data_dir) : null;
+    if (pid !== null && (await worksIn(pid, data_dir)) !== false)
+      throw new AlreadyRunning(data_dir, pid);
+    if (waited_ms > (tried.is_here ? LEFTOVERS_TIMEOUT_MS : UNSEEN_TIMEOUT_MS))
+      throw new InUse(data_dir);
+    if (!is_said && waited_ms > LOCK_LINE_MS) {
+      say?.(`another process uses ${data_dir}: waiting until it has ended, for a minute at most`);
+      is_said = true;
+    }
+    await new Promise((wake) => setTimeout(wake, LEFTOVERS_PAUSE_MS));
+  }
+}
+
 /**
  * PostgreSQL guards its data with postmaster.pid, and recognises a stale file in every case but one: another process
- * of the same user now has that pid, as happens in containers. Then the file is removed here.
+ * of the same user now has that pid, as happens in containers. Then the file is removed here, by who has the lock of the data.
+ * A server of a version before that lock is seen by its pid alone.
  */
 async function requireUnused(data_dir: string): Promise<void> {
   const pid = await serverPid(data_dir);
@@ -435,6 +485,7 @@ function launch(
   data_dir: string,
   uid: number | null,
   binaries: Binaries,
+  lock: DataLock,
   port: number,
   options: ServerOptions,
 ): { child: ChildProcess; log: LogPart } {
@@ -455,7 +506,12 @@ function launch(
   const child = spawn(
     setpriv!,
     [...rest, join(binaries.dir, 'bin/postgres'), '-D', '/proc/self/cwd', ...flags],
-    { cwd: data_dir, env: {}, stdio: ['ignore', log.descriptor, log.descriptor], detached: true },
+    {
+      cwd: data_dir,
+      env: {},
+      stdio: ['ignore', log.descriptor, log.descriptor, lock.descriptor],
+      detached: true,
+    },
   );
   closeSync(log.descriptor);
   return { child, log };

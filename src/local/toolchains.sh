@@ -3,11 +3,12 @@
 # launcher needs a C compiler and the C library's headers. It uses apt if it may (as root, or with a sudo that asks for no
 # password). Otherwise it prints one line that names the missing packages and the languages that will not run without them, and
 # the service runs with the languages that the machine has. It needs nothing but a shell, so that a person learns this before
-# anything is downloaded. It never fails: a machine without a compiler still runs the other languages.
+# anything is downloaded. It never fails, except as a check: a machine without a compiler still runs the other languages.
 #
 #   toolchains.sh            all of it
 #   toolchains.sh compiler   only what the launcher needs; prints nothing about what it cannot install
 #   toolchains.sh languages  installs nothing; prints the line if a language will not run
+#   toolchains.sh check      installs nothing; names what the launcher and the languages lack, and exits 1: for an image
 set -u
 
 here=$(dirname "$0")
@@ -47,6 +48,11 @@ done < "$here/../languages/common/packages.txt"
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 [ -n "$missing$optional" ] || exit 0
 
+if [ "$only" = check ]; then
+  [ "$missing" ] || exit 0
+  echo "missing packages${without:+, so these will not run:$without}; apt-get could not install$(chosen_of $missing) (see above)" >&2
+  exit 1
+fi
 if [ "$only" = languages ] || ! may_be_root || ! command -v apt-get >/dev/null 2>&1; then
   case $only in
     compiler) missing= ;;

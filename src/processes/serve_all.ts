@@ -11,7 +11,7 @@ import { connect, type Db } from '../db.ts';
 import { environmentFor, type ProcessName } from '../environment.ts';
 import { BY_NAME } from '../languages/common/registry.ts';
 import { type Child, endText, keepRunning } from '../local/child.ts';
-import { type KeptEmbedded, keepEmbedded } from '../local/embedded.ts';
+import { type KeptEmbedded, keepEmbedded, requireNoService } from '../local/embedded.ts';
 import { operatorName } from '../local/operator.ts';
 import { AlreadyRunning, STOP_MS } from '../local/postgres.ts';
 import { localSecrets } from '../local/secrets.ts';
@@ -39,6 +39,7 @@ class StoppedEarly extends Error {}
 /** Runs until it is asked to stop, and returns the exit status. `answer` prints the address, the key and an example. */
 export async function serve(say: Print, answer: Print): Promise<number> {
   const config = await withPooling(withinOpenFiles(loadConfig()), 'owner');
+  if (!config.database_url) requireNoService(config);
   const stopped = stopRequested();
   const stopping = new AbortController();
   const { signal } = stopping;

@@ -17,6 +17,7 @@ import { connect, type Db } from '../db.ts';
 import { bytesText } from '../domain/units_text.ts';
 import { Fault } from '../fault.ts';
 import { packagedMajor } from '../local/binaries.ts';
+import { isLocked } from '../local/data_lock.ts';
 import {
   dataDir,
   type Options,
@@ -161,8 +162,8 @@ async function startOld(
 async function endLeftovers(data: string): Promise<void> {
   const { making } = upgradeFolder(data);
   const deadline = performance.now() + LEFTOVERS_TIMEOUT_MS;
-  while ((await runningPort(making)) !== null && performance.now() < deadline)
-    await wait(LEFTOVERS_PAUSE_MS);
+  const isUsed = async () => (await runningPort(making)) !== null || (await isLocked(making));
+  while ((await isUsed()) && performance.now() < deadline) await wait(LEFTOVERS_PAUSE_MS);
 }
 
 /** Copies the rows into new data, and checks them. The new server has stopped when this resolves. */

@@ -180,6 +180,17 @@ t.test('config prints every variable, and exits 1 if one is invalid', async (t) 
   t.match(invalid.stderr, /^RUNLEDGER_QUEUE_CAPACITY: must be a whole number/);
 });
 
+t.test('a command completes no address from PGPASSWORD and the like', async (t) => {
+  const { url, name } = await freshDatabase(t);
+  const { username, password, host } = new URL(url);
+  const env = { PGPASSWORD: password, PGUSER: username, PGDATABASE: name };
+  const list = (DATABASE_URL: string) => runledger(['keys', 'list'], { ...env, DATABASE_URL });
+  t.match(await list(`postgres://${username}@${host}/${name}`), { status: 1, stderr: /password/ });
+  t.match(await list(`postgres://${username}:${password}@${host}`), { status: 1, stdout: '' });
+  const others = { PGUSER: 'nobody', PGDATABASE: 'none', PGPASSWORD: 'wrong', PGPORT: '1' };
+  t.match(await runledger(['keys', 'list'], { ...others, DATABASE_URL: url }), { status: 0 });
+});
+
 t.test('a key is printed alone and only once; the database stores its digest', async (t) => {
   const { url } = await freshDatabase(t);
   const env = { DATABASE_URL: url };

@@ -193,6 +193,15 @@ t.test('a command starts the database for its own call, and stops it', async (t)
     status: 1,
     stderr: /^the address of a process is set, and DATABASE_URL is not: set DATABASE_URL to the /,
   });
+  const of_worker = { ...env, RUNLEDGER_WORKER_DATABASE_URL: 'postgres://worker@127.0.0.1:1/none' };
+  for (const each of [of_web, of_worker]) {
+    const serving = serve(t, state_dir, each);
+    await t.rejects(
+      serving.introduced,
+      /^the address of a process is set, and DATABASE_URL is not: /,
+    );
+  }
+  t.notOk(existsSync(state_dir), 'nor does a service that forgot its own');
   t.equal((await runledger(['migrate'], env)).status, 0);
   const created = await runledger(early, env);
   t.equal(created.status, 0, created.stderr);

@@ -127,6 +127,22 @@ t.test('a test set is no larger than what can be stored and compared in time', a
   t.match(found('2GiB'), [/must be a size from 1024 to 1073741824 bytes/]);
 });
 
+t.test('a percent sign of an address that encodes nothing is refused', async (t) => {
+  const found = (DATABASE_URL: string) => problems({ DATABASE_URL });
+  const addresses = {
+    user: 'postgres://own%er:hidden@h/db',
+    password: 'postgres://u:hid%den@h/db',
+    host: 'postgres://u:hidden@%2Frun%/db',
+    database: 'postgres://u:hidden@h/100%',
+  };
+  for (const [part, address] of Object.entries(addresses))
+    t.same(found(address), [
+      `DATABASE_URL: has a % in its ${part} that encodes nothing: write % as %25`,
+    ]);
+  t.same(found('postgres://u:hid%FFden@h/db').length, 1, 'nor is it UTF-8');
+  t.same(found('postgres://own%25er:%C3%BC%25@%2Frun/100%25'), []);
+});
+
 t.test('parameters of an address are obeyed, left out or refused by name', async (t) => {
   const problems = (parameters: string, more = {}) => {
     const DATABASE_URL = `postgres://u:hidden@host.test/db?${parameters}`;

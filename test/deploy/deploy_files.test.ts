@@ -4,7 +4,15 @@
  * `make drill`.
  */
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+} from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -197,8 +205,35 @@ t.test('the image', async (t) => {
   const { status, stdout } = spawnSync(entrypoint, ['--version'], { encoding: 'utf8' });
   t.equal(status, 0);
   t.match(stdout, /^runledger \d/);
+  const [compilers, launcher] = [/toolchains\.sh (\w+)/, /&& (\{ \[ -x .*\}) \\$/m].map(
+    (part) => part.exec(text)?.[1] ?? '',
+  );
+  t.equal(compilers, 'check', 'without a compiler there is no image');
+  const folder = t.testdir({ build: { launcher: '', 'zygote.so': '' } });
+  const built = () => spawnSync('sh', ['-c', launcher!], { cwd: folder }).status;
+  t.equal(built(), 1, 'nor without a launcher that can be started');
+  chmodSync(join(folder, 'build/launcher'), 0o755);
+  t.equal(built(), 0);
   const ignored = read('.dockerignore').split('\n');
   for (const each of ['.git', '.data', 'node_modules', 'build'])
+    t.ok(ignored.includes(each), `${each} is not in the image`);
+});
+
+t.test('no secret comes into a commit or an image', async (t) => {
+  const folder = t.testdir({ '.gitignore': read('.gitignore') });
+  const git = (...words: string[]) =>
+    spawnSync('git', words, { cwd: folder, encoding: 'utf8' }).stdout.trim().split('\n');
+  git('init', '--quiet');
+  // Where the documents have them written.
+  const secret = [
+    ...['.env', 'deploy/container/.env', 'owner.env', 'web.env', 'worker.env'],
+    ...['runledger.backup', 'backups/2026-01-01.backup', '.data/secrets.json'],
+  ];
+  t.same(git('check-ignore', ...secret), secret);
+  const kept = ['deploy/systemd/web.env', 'deploy/ha/etcd.env', 'src/environment.ts'];
+  t.same(git('check-ignore', ...kept), [''], 'what belongs to a clone');
+  const ignored = read('.dockerignore').split('\n');
+  for (const each of ['**/.env', '*.env', '**/*.backup', 'backups', '.data'])
     t.ok(ignored.includes(each), `${each} is not in the image`);
 });
 
@@ -232,6 +267,7 @@ t.test('the compose file', async (t) => {
   t.equal(HOST, undefined, 'it listens on all addresses of its network');
   t.equal(services.web.ports[0], `127.0.0.1:${PORT}:${PORT}`);
   t.notOk(services.worker.networks.includes('front'), 'a worker cannot reach the outside');
+  t.equal(services.worker.pids_limit, -1, 'each program has a limit of its own');
 
   const folder = await mkdtemp(join(tmpdir(), 'runledger-secrets-'));
   t.teardown(() => rm(folder, { recursive: true }));

@@ -20,7 +20,7 @@ function installer(t: Test, commands: Record<string, string>, languages = '', mo
     env: { PATH: bin, RUNLEDGER_LANGUAGES: languages },
     encoding: 'utf8',
   });
-  t.equal(status, 0, 'it never fails');
+  t.equal(status, mode === 'check' && stderr !== '' ? 1 : 0, 'it never fails, but as a check');
   return stderr.replace(/ libc6-dev/, '');
 }
 
@@ -59,6 +59,17 @@ t.test('asked for languages alone, it prints nothing where each will run', async
   t.equal(installer(t, { ...BASE, ...all }, '', 'languages'), '');
   t.match(installer(t, BASE, '', 'languages'), /will not run: python cpp java;.* gcc python3/);
   t.equal(installer(t, BASE, '', 'compiler'), '');
+});
+
+t.test('as a check, it fails where something needed is missing', async (t) => {
+  const all = { cc: '/bin/true', python3: '/bin/true', 'g++': '/bin/true', javac: '/bin/true' };
+  t.equal(installer(t, { ...BASE, ...all }, '', 'check'), '', 'mold is optional');
+  const { javac: _, ...others } = all;
+  t.match(
+    installer(t, { ...BASE, ...others }, '', 'check'),
+    /will not run: java; apt-get could not/,
+  );
+  t.equal(installer(t, { ...BASE, ...others }, 'python,cpp', 'check'), '');
 });
 
 t.test('a command that is there needs no package', async (t) => {

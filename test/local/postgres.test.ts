@@ -17,9 +17,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { connect } from '../../src/db.ts';
 import { reachableBinaries } from '../../src/local/binaries.ts';
+import { isLocked } from '../../src/local/data_lock.ts';
 import { POSTGRES_UID, runningPort, type Server, startServer } from '../../src/local/postgres.ts';
 import { jumpingClock } from '../support/clock.ts';
 import { eventually } from '../support/eventually.ts';
+import { notChecked } from '../support/report.ts';
 
 const isRoot = process.getuid!() === 0;
 const PARENT = new URL('parent.ts', import.meta.url).pathname;
@@ -332,25 +334,105 @@ t.test(
   },
 );
 
-t.test('a start waits for what a killed server left', async (t) => {
+/** As another container: pids mean something else there, and shared memory cannot be seen. */
+const ELSEWHERE = [
+  'unshare',
+  ...(isRoot ? [] : ['--user', '--map-root-user']),
+  ...['--pid', '--ipc', '--fork', '--kill-child', '--mount-proc', '--'],
+];
+const elsewhere = spawnSync(ELSEWHERE[0]!, [...ELSEWHERE.slice(1), 'true'], { encoding: 'utf8' });
+const NO_ELSEWHERE =
+  elsewhere.status !== 0 && notChecked(`no PID namespace (${elsewhere.stderr.trim()})`);
+
+t.test('a second container cannot use the data of a server', { skip: NO_ELSEWHERE }, async (t) => {
   const data_dir = await dataIn(await closedFolder(t));
-  const killed = await startServer(options(data_dir));
-  const url = `postgres://postgres:secret@127.0.0.1:${killed.port}/postgres`;
-  const db = connect(url, { name: 'test', max: 1 });
-  t.teardown(() => db.end({ timeout: 1 }));
-  const [left] = await db<{ pid: number }[]>`select pg_backend_pid() as pid`;
-  process.kill(left!.pid, 'SIGSTOP');
-  t.teardown(() => alive(left!.pid) && process.kill(left!.pid, 'SIGKILL'));
-  process.kill(killed.pid, 'SIGKILL');
-  await killed.exited;
-  const starting = startIn(t, data_dir);
-  starting.catch(() => {});
-  const log = () => readFileSync(`${data_dir}.log`, 'utf8');
-  t.ok(await eventually(() => log().includes('pre-existing shared memory block')));
-  process.kill(left!.pid, 'SIGCONT');
-  const { port } = await starting;
-  t.strictSame([...(await ask(port, 'select 1 as one'))], [{ one: 1 }]);
+  const server = await startIn(t, data_dir);
+  const file = () => readFileSync(join(data_dir, 'postmaster.pid'), 'utf8');
+  const before = file();
+  const inUse = /another process uses \S+\/postgres, maybe one in another container/;
+  const [command, ...args] = [...ELSEWHERE, process.execPath, PARENT, data_dir];
+  const other = spawn(command!, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  t.teardown(() => other.kill('SIGKILL'));
+  const said: Buffer[] = [];
+  for (const stream of [other.stdout, other.stderr]) stream.on('data', (some) => said.push(some));
+  const text = () => Buffer.concat(said).toString();
+  t.ok(await eventually(() => /"pid":|Error|Fault|InUse/.test(text())), text());
+  t.match(text(), inUse);
+  t.equal(file(), before, 'the lock file of the server is as it was');
+  t.equal((await ask(server.port, 'select 1')).length, 1);
 });
+
+t.test('nobody uses the data of a server in a container', { skip: NO_ELSEWHERE }, async (t) => {
+  const data_dir = await dataIn(await closedFolder(t));
+  const { parent, pid, port } = await parentOf(data_dir, PARENT, {}, ELSEWHERE);
+  t.teardown(async () => {
+    parent.kill('SIGKILL');
+    await eventually(async () => !(await isLocked(data_dir)));
+  });
+  const file = () => readFileSync(join(data_dir, 'postmaster.pid'), 'utf8');
+  const before = file();
+  t.equal(
+    Number(before.split('\n')[0]),
+    pid,
+    'a pid that here is none, or that of another program',
+  );
+  await t.rejects(startIn(t, data_dir), {
+    name: 'InUse',
+    message: /^another process uses \S+\/postgres, maybe one in another container/,
+    remedy: 'stop that one first, or set RUNLEDGER_STATE_DIR to another folder',
+  });
+  t.equal(file(), before, 'its lock file is as it was');
+  t.equal((await ask(port, 'select 1')).length, 1);
+  t.ok(await isLocked(data_dir));
+});
+
+t.test('a server holds the lock of its data, also after its parent was killed', async (t) => {
+  const data_dir = await dataIn(await closedFolder(t));
+  t.equal(await isLocked(data_dir), false, 'without a server');
+  const { parent, pid } = await parentOf(data_dir);
+  t.teardown(() => alive(pid) && process.kill(pid, 'SIGKILL'));
+  t.equal(await isLocked(data_dir), true);
+  process.kill(pid, 'SIGSTOP');
+  parent.kill('SIGKILL');
+  await once(parent, 'exit');
+  t.equal(await isLocked(data_dir), true, 'it has not ended yet');
+  t.ok(await eventually(async () => !(await isLocked(data_dir))), 'it has');
+  t.ok(await eventually(() => !alive(pid)));
+  await (await startIn(t, data_dir)).stop();
+  t.equal(await isLocked(data_dir), false, 'after a stop');
+  const { mode, uid } = statSync(join(data_dir, 'runledger.lock'));
+  t.same([mode & 0o777, uid], [0o600, statSync(data_dir).uid]);
+});
+
+/** Without the lock: it was started by a version that had none, or somebody removed the file. */
+for (const lock of ['with the lock', 'without it'] as const)
+  t.test(`a start waits for what a killed server left, ${lock}`, async (t) => {
+    const data_dir = await dataIn(await closedFolder(t));
+    const killed = await startServer(options(data_dir));
+    const url = `postgres://postgres:secret@127.0.0.1:${killed.port}/postgres`;
+    const db = connect(url, { name: 'test', max: 1 });
+    t.teardown(() => db.end({ timeout: 1 }));
+    const [left] = await db<{ pid: number }[]>`select pg_backend_pid() as pid`;
+    process.kill(left!.pid, 'SIGSTOP');
+    t.teardown(() => alive(left!.pid) && process.kill(left!.pid, 'SIGKILL'));
+    process.kill(killed.pid, 'SIGKILL');
+    await killed.exited;
+    if (lock === 'without it') await rm(join(data_dir, 'runledger.lock'));
+    const said: string[] = [];
+    const starting = startServer({ ...options(data_dir), say: (line) => said.push(line) });
+    t.teardown(async () => (await starting).stop());
+    starting.catch(() => {});
+    const log = () => readFileSync(`${data_dir}.log`, 'utf8');
+    const waits = /^another process uses .*: waiting until it has ended, for a minute at most$/;
+    const isWaiting = () =>
+      lock === 'without it'
+        ? log().includes('pre-existing shared memory block')
+        : said.some((line) => waits.test(line));
+    t.ok(await eventually(isWaiting));
+    process.kill(left!.pid, 'SIGCONT');
+    const { port } = await starting;
+    t.strictSame([...(await ask(port, 'select 1 as one'))], [{ one: 1 }]);
+  });
 
 t.test(
   'the log keeps why the server before it ended, and is put aside when it is large',

@@ -74,6 +74,11 @@ export const queueMutants: readonly Mutant[] = [
       'bytes.toString()',
     ],
     ['the log is kept', "openSync(path, 'a', 0o600)", "openSync(path, 'w', 0o600)"],
+    [
+      'a server holds the lock of its data',
+      'log.descriptor, log.descriptor, lock.descriptor]',
+      'log.descriptor, log.descriptor]',
+    ],
   ),
   ...inFile('src/queue/service_metrics.ts', 'test/queue/no_worker.test.ts', [
     'a language that nobody runs is a metric',

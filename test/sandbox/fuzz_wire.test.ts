@@ -1,5 +1,5 @@
 // needs: c
-/** The parser of requests, fuzzed under sanitizers with another seed each time. `make -C src/sandbox check` runs more rounds. */
+/** The parser of requests, fuzzed under sanitizers with another seed each time. `make -C src/sandbox fuzz` runs more rounds. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';
@@ -13,7 +13,7 @@ t.test('no request makes the parser read or write where it may not', async (t) =
     [
       '-C',
       FOLDER,
-      'check',
+      'fuzz',
       `FUZZ_SEED=${seed}`,
       'FUZZ_ROUNDS=30000',
       `BUILD=${t.testdir({ sandbox: {} })}`,
