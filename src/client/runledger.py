@@ -969,6 +969,8 @@ class _AnsweredEarly(http.client.HTTPConnection):
         try:
             super().connect()
         except OSError as failure:
+            # A handshake that fails leaves a socket, as if there were a connection.
+            self.close()
             failure.is_unconnected = True  # type: ignore[attr-defined]
             raise
 

@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -498,6 +498,21 @@ t.test('the client in Python', { skip }, async (t) => {
     const cut = python(t, (await flaky(t, origin, 1)).origin, key, 1);
     t.match(await cut('languages'), { thrown: 'Unreachable', may_be_done: true });
     t.match(outcome['message'], /^cannot reach http:\/\/127\.0\.0\.1:\d+: .*refused/);
+  });
+
+  t.test('takes no handshake that is cut for a request that was sent', async (t) => {
+    const resetting = createTcpServer((socket) => {
+      socket.on('error', () => {});
+      socket.once('data', () => socket.resetAndDestroy());
+    });
+    resetting.listen(0, '127.0.0.1');
+    await once(resetting, 'listening');
+    t.teardown(() => resetting.close());
+    const { port } = resetting.address() as AddressInfo;
+    const cut = python(t, `https://127.0.0.1:${port}`, key, 2);
+    const expected = { thrown: 'Unreachable', may_be_done: false, message: /reset by peer/ };
+    t.match(await cut('submit', [HELLO]), expected);
+    t.match(await cut('run_all', [[HELLO]]), expected, 'nothing was accepted');
   });
 
   t.test('says that an idempotency key is that of another request', async (t) => {
