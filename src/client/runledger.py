@@ -55,7 +55,8 @@ GRACE_S = 5.0
 TEMPORARY = frozenset({429, 500, 502, 503, 504})
 # The errors of an item of a batch that was not stored, and that may be stored later.
 TEMPORARY_ERRORS = frozenset({"rate_limited", "queue_full", "unavailable"})
-ENDED = frozenset({"completed", "error", "cancelled"})
+# All others are ends, also one that a later version of the service adds.
+NOT_ENDED = frozenset({"pending", "running"})
 # The types of a submission's last event.
 LAST_EVENTS = frozenset({"completed", "failed", "cancelled"})
 LIST_PAGE = 200
@@ -425,7 +426,7 @@ class Runledger:
         id = body["id"]
         if on_accepted is not None:
             on_accepted(id)
-        if body.get("status") in ENDED:
+        if "status" in body and _has_ended(body):
             return cast(Result, body)
         if deadline is not None:
             deadline = deadline._replace(missed=_not_ended(id, timeout_s))
@@ -548,7 +549,7 @@ class Runledger:
             for id in asked:
                 # Retention may have removed it.
                 ended = found.get(id) or {"id": id, "error": "not_found", "message": "It is there no longer."}
-                if "error" in ended or ended["status"] in ENDED:
+                if "error" in ended or _has_ended(ended):
                     for n in places.pop(id):
                         yield n, ended
             if not places:
@@ -734,7 +735,7 @@ class Runledger:
         while True:
             began = time.monotonic()
             record = self._result(id, encoding, {"Prefer": f"wait={WAIT_S}"}, deadline, outlasts=True)
-            if record["status"] in ENDED:
+            if _has_ended(record):
                 return record
             if deadline is not None and deadline.left() <= 0:
                 raise TimeoutError(deadline.missed)
@@ -972,6 +973,10 @@ def _failed(failure: RunledgerError, in_doubt: bool = False) -> dict[str, Any]:
     in_doubt = in_doubt or not isinstance(failure, ApiError) or failure.may_be_done
     word = "unreachable" if in_doubt else failure.error
     return {"error": word, "message": str(failure)}
+
+
+def _has_ended(record: Mapping[str, Any]) -> bool:
+    return record["status"] not in NOT_ENDED
 
 
 def _not_ended(id: str, timeout_s: Optional[float]) -> str:

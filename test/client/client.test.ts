@@ -702,6 +702,14 @@ t.test('a wait goes on across an outage, and not without an end', async (t) => {
   }
 });
 
+t.test('a status of a later version is an end', async (t) => {
+  const later = { id: 'an-id', status: 'expired' };
+  const { origin } = await answering(t, { body: JSON.stringify(later) });
+  const client = createClient({ server: origin, api_key: 'x' });
+  t.same(await client.wait('an-id'), later);
+  t.same(await client.run(hello), later);
+});
+
 t.test('a caller can abort a wait', async (t) => {
   const service = await common();
   const client = createClient({ server: service.webs[0]!.origin, api_key: await service.key() });

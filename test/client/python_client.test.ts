@@ -352,6 +352,22 @@ t.test('the client in Python', { skip }, async (t) => {
     t.match(bodies[2], /"привет".*"\\ud800"/);
   });
 
+  t.test('takes a status of a later version for an end', async (t) => {
+    const later = { id: 'an-id', status: 'expired' };
+    const { origin: elsewhere, seen } = await answering(t, [
+      { body: JSON.stringify(later) },
+      { body: JSON.stringify(later) },
+      { body: '[{"id":"an-id"}]' },
+      { body: JSON.stringify({ submissions: [later], next: null }) },
+      { status: 401, body: '{}' },
+    ]);
+    const other = python(t, elsewhere, key, 1);
+    t.same((await other('wait', ['an-id'])).value, later);
+    t.same((await other('run', [HELLO])).value, later);
+    t.same((await other('run_all', [[HELLO]])).value, [[0, later]]);
+    t.equal(seen.length, 4);
+  });
+
   t.test('waits between two looks that were not held', async (t) => {
     const pending = '{"id":"an-id","status":"pending"}';
     const ended = '{"id":"an-id","status":"completed"}';
