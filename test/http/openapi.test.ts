@@ -165,6 +165,39 @@ t.test('a field that a deployment forbids is nowhere in its requests', async (t)
     );
 });
 
+t.test('answers name languages as texts, and requests those of the deployment', (t) => {
+  const all = submissionRules(loadConfig({}), null);
+  const { schemas } = openapiDocument(calls, { ...all, languages: ['python'] }).components;
+  const { Languages, Toolchains, Result } = schemas as Record<string, Schema>;
+  const shown = [
+    Languages!.items,
+    Toolchains!.items!.properties!['name'],
+    Result!.properties!['language'],
+  ];
+  for (const schema of shown) {
+    t.match(schema, { type: 'string', description: /\bpython\b/ });
+    t.notOk('enum' in schema!, 'a client that is made today reads a language that comes later');
+  }
+  t.notMatch(Languages!.items!.description, /cpp/);
+  t.match(Result!.properties!['language']!.description, /\bcpp\b/, 'that of an older record');
+  const same = openapiDocument(calls, all).components.schemas;
+  const of = (each: Record<string, object>) => JSON.stringify(answersIn(each));
+  const named = / The names: [^"]*/g;
+  t.equal(
+    of(same).replace(named, ''),
+    of(schemas).replace(named, ''),
+    'nothing else depends on it',
+  );
+  const { language } = (schemas['SubmissionRequest'] as Schema).properties!;
+  t.ok(language!.enum!.includes('python') && !language!.enum!.includes('cpp'));
+  const { description } = openapiDocument(calls, all).info;
+  t.match(description, /may add fields to answers, and values to their enums/);
+  t.end();
+});
+
+const answersIn = ({ SubmissionRequest: _, BatchItem: __, ...answers }: Record<string, object>) =>
+  answers;
+
 t.test('its examples', async (t) => {
   const env = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };
   const service = await startService(t, { webs: 1, env });

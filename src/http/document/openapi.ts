@@ -35,7 +35,7 @@ export function openapiDocument(
       contact: { name: 'The operator of this service' },
       license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
       description:
-        'Runs submitted source code and keeps a record of every run. All addresses are served over HTTPS only. Every call under /api/ needs a key and counts against its rate. Every error is JSON with a stable word in `error`; every answer has an `X-Request-Id`. A later version may add fields to answers: ignore those that you do not know. A call about submissions or test sets rejects a query parameter that it does not have; all other calls ignore the query, because monitors and routers add parameters of their own.',
+        'Runs submitted source code and keeps a record of every run. All addresses are served over HTTPS only. Every call under /api/ needs a key and counts against its rate. Every error is JSON with a stable word in `error`; every answer has an `X-Request-Id`. A later version may add fields to answers, and values to their enums (the words of errors, verdicts, statuses and outcomes): ignore fields that you do not know, and let no such value stop your program. A call about submissions or test sets rejects a query parameter that it does not have; all other calls ignore the query, because monitors and routers add parameters of their own.',
     },
     servers: [{ url: '/', description: 'The service that this document comes from.' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
