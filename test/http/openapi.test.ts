@@ -198,6 +198,20 @@ t.test('answers name languages as texts, and requests those of the deployment', 
 const answersIn = ({ SubmissionRequest: _, BatchItem: __, ...answers }: Record<string, object>) =>
   answers;
 
+t.test('it says what encoding=base64 changes', (t) => {
+  const rules = submissionRules(loadConfig({}), null);
+  const { paths, components } = openapiDocument(calls, rules);
+  const { parameters = [] } = paths['/api/result/{id}']!['get']!;
+  const encoding = parameters.find((each) => 'name' in each && each.name === 'encoding');
+  t.match(encoding, { description: /stdout and stderr, those of each test, and transcript/ });
+  const { stdout, stderr, transcript, tests } = components.schemas['Result']!.properties!;
+  const of_test = tests!.items!.properties!;
+  for (const each of [stdout, of_test['stdout'], of_test['stderr'], transcript])
+    t.match(each!.description, /with encoding=base64/);
+  t.match(stderr!.description, /^As stdout/);
+  t.end();
+});
+
 t.test('its examples', async (t) => {
   const env = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };
   const service = await startService(t, { webs: 1, env });
