@@ -1,10 +1,13 @@
 /** The OpenAPI document is valid and complete, and its examples work. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
+import * as v from 'valibot';
 import { loadConfig } from '../../src/config.ts';
 import { calls } from '../../src/http/api/calls.ts';
 import type { Schema } from '../../src/http/api/openapi_types.ts';
+import type { RequestExample } from '../../src/http/api/operation.ts';
 import { submissionRules } from '../../src/http/api/submission_rules.ts';
+import { submissionSchema } from '../../src/http/api/submission_schema.ts';
 import { openapiDocument } from '../../src/http/document/openapi.ts';
 import { PROBLEM_WORDS } from '../../src/http/wire/problem.ts';
 import { archiveOf, LEGACY } from '../judging/packages.ts';
@@ -209,6 +212,22 @@ t.test('it says what encoding=base64 changes', (t) => {
   for (const each of [stdout, of_test['stdout'], of_test['stderr'], transcript])
     t.match(each!.description, /with encoding=base64/);
   t.match(stderr!.description, /^As stdout/);
+  t.end();
+});
+
+t.test('each example of a request that it calls right is right for this deployment', (t) => {
+  const env = { RUNLEDGER_LIMITS_CPU_MAX: '500ms', RUNLEDGER_LIMITS_CPU: '500ms' };
+  const rules = submissionRules(loadConfig(env), null);
+  const { paths } = openapiDocument(calls, rules);
+  for (const path of ['/api/submit', '/api/submissions']) {
+    const { examples } = paths[path]!['post']!.requestBody!.content['application/json']!;
+    const requests = examples as Record<string, RequestExample>;
+    for (const [name, { value, 'x-answer': answer }] of Object.entries(requests)) {
+      if (answer !== '202') continue;
+      for (const one of [value].flat()) t.ok(v.is(submissionSchema(rules), one), `${path} ${name}`);
+    }
+    if (path === '/api/submit') t.notOk('tests' in requests, 'one asks for a second');
+  }
   t.end();
 });
 

@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document, made from the list of calls and the schemas that validate. */
 import { toJsonSchema } from '@valibot/to-json-schema';
-import type * as v from 'valibot';
+import * as v from 'valibot';
 import { BY_NAME, CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
 import { forbiddenPaths, removeForbidden } from '../api/forbidden_fields.ts';
@@ -125,12 +125,15 @@ function batchItemHere(rules: SubmissionRules): object {
 /** Only examples that this deployment answers as they announce. */
 function examplesHere(
   examples: Record<string, RequestExample>,
-  { forbidden, languages }: SubmissionRules,
+  rules: SubmissionRules,
 ): Record<string, RequestExample> {
+  const { forbidden, languages } = rules;
+  const schema = submissionSchema(rules);
   const works = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
     const language = CANONICAL_NAMES.get((value as { language: string }).language)!;
     if (!languages.includes(language)) return false;
-    return answer !== '202' || forbiddenPaths(forbidden, value).length === 0;
+    if (answer !== '202') return true;
+    return forbiddenPaths(forbidden, value).length === 0 && v.is(schema, value);
   };
   const all = [...languages.map(helloIn), ...Object.entries(examples)];
   return Object.fromEntries(all.filter(works));
