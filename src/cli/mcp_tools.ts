@@ -73,7 +73,7 @@ const READ = v.strictObject({
       v.number(),
       v.integer(),
       v.minValue(0),
-      v.description('The byte to read it from; 0 if absent.'),
+      v.description('The byte of UTF-8 to read it from; 0 if absent.'),
     ),
   ),
   length: v.exactOptional(
@@ -82,7 +82,7 @@ const READ = v.strictObject({
       v.integer(),
       v.minValue(PART_LEAST_BYTES),
       v.maxValue(PART_BYTES),
-      v.description(`The most bytes to read of it; ${SHOWN_BYTES} if absent.`),
+      v.description(`The most bytes to read of it, counted as JSON; ${SHOWN_BYTES} if absent.`),
     ),
   ),
   first_test: v.exactOptional(

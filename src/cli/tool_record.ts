@@ -1,6 +1,8 @@
 /**
  * A record as a tool gives it to a language model, which reads all of it: what is long is cut, and can be read in parts. A record
  * may have thousands of tests: of more than a few it shows those that failed first, and how many have which verdict.
+ *
+ * A length is that of JSON, in which a control character takes six bytes; an offset counts bytes of UTF-8.
  */
 
 /** Of one output, and of all outputs of a record together. */
@@ -8,8 +10,8 @@ export const SHOWN_BYTES = 8 * 1024;
 const ALL_SHOWN_BYTES = 64 * 1024;
 /** The most that one call reads of an output. */
 export const PART_BYTES = 64 * 1024;
-/** The longest character in UTF-8: a part that is shorter could be empty. */
-export const PART_LEAST_BYTES = 4;
+/** The longest character in JSON: a part that is shorter could be empty. */
+export const PART_LEAST_BYTES = 6;
 
 /** Of one record, or of one call that reads on. */
 export const TESTS_SHOWN = 20;
@@ -67,8 +69,8 @@ function cutRecord(record: Fields, isShown: (place: number) => boolean): Fields 
   let left = ALL_SHOWN_BYTES;
   for (const { name, of, field, text } of outputsOf(shown, isShown)) {
     const bytes = Buffer.from(text);
-    const end = boundary(bytes, Math.min(SHOWN_BYTES, left));
-    left -= end;
+    const { end, taken } = within(bytes, 0, Math.min(SHOWN_BYTES, left));
+    left -= taken;
     if (end === bytes.length) continue;
     of[field] = bytes.toString('utf8', 0, end);
     cut.push({ output: name, bytes: bytes.length, shown: end });
@@ -77,13 +79,13 @@ function cutRecord(record: Fields, isShown: (place: number) => boolean): Fields 
   return cut.length === 0 ? shown : { ...shown, cut };
 }
 
-/** Whole characters, from the one that `offset` is in; null if the record has no such output. */
+/** Whole characters that have up to `length` bytes in JSON, from the one that `offset` is in; null if the record has no such output. */
 export function partOf(record: object, output: string, offset: number, length: number) {
   const found = outputsOf(record as Fields).find(({ name }) => name === output);
   if (found === undefined) return null;
   const bytes = Buffer.from(found.text);
   const from = boundary(bytes, offset);
-  const to = boundary(bytes, from + length);
+  const to = within(bytes, from, length).end;
   return {
     output,
     offset: from,
@@ -110,6 +112,26 @@ function outputsOf(record: Fields, isShown: (place: number) => boolean = () => t
     ...each('files', ['content_base64']),
   ];
 }
+
+/** Where whole characters from `from` on end that take at most so many bytes in JSON, and how many they take. */
+function within(bytes: Uint8Array, from: number, most: number): { end: number; taken: number } {
+  let end = from;
+  let taken = 0;
+  for (; end < bytes.length; end += 1) {
+    const more = jsonBytes(bytes[end]!);
+    if (taken + more > most) break;
+    taken += more;
+  }
+  const whole = boundary(bytes, end);
+  return { end: whole, taken: taken - (end - whole) };
+}
+
+/** Each byte of a character beyond ASCII is one in JSON, too. */
+const JSON_BYTES = Array.from(
+  { length: 128 },
+  (_, code) => JSON.stringify(String.fromCharCode(code)).length - 2,
+);
+const jsonBytes = (byte: number): number => JSON_BYTES[byte] ?? 1;
 
 /** The last place up to `at` where a character begins, or the end. */
 function boundary(bytes: Uint8Array, at: number): number {

@@ -141,7 +141,7 @@ export type TestSet = {
 export type ClientOptions = {
   server: string;
   api_key: string;
-  /** tries of one call, including the first */
+  /** tries of one call, including the first; what waits for an end has more of them, see `wait` */
   attempts?: number;
   fetch?: typeof fetch;
   /** waits between tries; a test passes its own */
@@ -193,7 +193,10 @@ export type Client = {
   submitAll(requests: readonly BatchItem[], options?: CallOptions): Promise<BatchAnswer[]>;
   /** The record as it is now. */
   result(id: string, options?: ResultOptions): Promise<ResultRecord>;
-  /** The record when the submission has ended, however long that takes. */
+  /**
+   * The record when the submission has ended, however long that takes. Failures that may pass are tried again as often as those
+   * of any call, and for two minutes at least: a signal ends that earlier.
+   */
   wait(id: string, options?: ResultOptions): Promise<ResultRecord>;
   /** Ends a submission that has not ended. An ApiError with `already_ended` if it has, in another way. */
   cancel(id: string, options?: CallOptions): Promise<ResultRecord>;
@@ -216,7 +219,7 @@ export type Client = {
   ): AsyncGenerator<SubmissionEvent, void>;
   /** The receipt; null while the log is not sealed up to the submission's last event. */
   receipt(id: string, options?: CallOptions): Promise<Receipt | null>;
-  /** submit and wait; one call where the result is there in time. */
+  /** submit, and then wait; one call where the result is there in time. */
   run(request: SubmissionRequest, options?: RunOptions): Promise<ResultRecord>;
   /**
    * Stores the test set of a problem package, a zip archive. The same content again is the same set. An upload that was lost
@@ -312,6 +315,8 @@ type SendOptions = CallOptions & {
   streams?: boolean;
   /** A 404 is a success after a try whose answer was lost: that one may have removed it. */
   removes?: boolean;
+  /** It is tried for OUTAGE_MS at least. */
+  outlasts?: boolean;
   /** What each good answer has, so that an answer of another program is an error. */
   needs?: readonly string[];
   /** A good answer is an array. */
@@ -323,6 +328,8 @@ type Sent = Received & { tries: number; may_be_done: boolean };
 
 const KiB = 1024;
 const ATTEMPTS = 6;
+/** How long a read that waits for an end goes on without a good answer: longer than a failover of the service takes. */
+const OUTAGE_MS = 2 * 60_000;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 60_000;
 /** Before a stream of events that was cut is opened again. */
@@ -388,7 +395,11 @@ export function createClient(options: ClientOptions): Client {
     return body as unknown as T;
   }
 
-  async function read(id: string, given: ResultOptions, query: string[]): Promise<ResultRecord> {
+  async function read(
+    id: string,
+    given: ResultOptions & SendOptions,
+    query: string[],
+  ): Promise<ResultRecord> {
     if (given.encoding === 'base64') query.push('encoding=base64');
     const suffix = query.length > 0 ? `?${query.join('&')}` : '';
     const path = `/api/result/${encodeURIComponent(id)}${suffix}`;
@@ -412,7 +423,7 @@ export function createClient(options: ClientOptions): Client {
     async wait(id, given = {}) {
       for (;;) {
         const began_ms = performance.now();
-        const record = await read(id, given, ['wait=true']);
+        const record = await read(id, { ...given, outlasts: true }, ['wait=true']);
         if (hasEnded(record.status)) return record;
         const rest_ms = LEAST_WAIT_MS - (performance.now() - began_ms);
         if (rest_ms > 0) await pauseFor(options, rest_ms, given);
@@ -602,16 +613,26 @@ async function sendWithRetries(
   init: RequestInit,
   given: SendOptions,
 ): Promise<Sent> {
-  const { signal, attempts = options.attempts ?? ATTEMPTS } = given;
+  const { signal, attempts = options.attempts ?? ATTEMPTS, outlasts = false } = given;
   let may_be_done = false;
+  // Since the first try failed. That one may have been held by the service before.
+  let failing_ms = 0;
   for (let attempt = 1; ; attempt += 1) {
+    const began_ms = performance.now();
     const outcome = await sendOnce(options, path, init, given, may_be_done);
     if ('sent' in outcome) return { ...outcome.sent, tries: attempt, may_be_done };
     may_be_done ||= outcome.may_be_done;
     signal?.throwIfAborted();
-    if (!outcome.temporary || attempt >= attempts) throw outcome.error;
+    if (attempt > 1) failing_ms += performance.now() - began_ms;
+    const is_last = attempt >= attempts && !(outlasts && failing_ms < OUTAGE_MS);
+    if (!outcome.temporary || is_last) throw outcome.error;
     given.onRetry?.(outcome.error);
-    await pauseFor(options, outcome.pause_ms ?? backoff(attempt), given);
+    const own_ms = backoff(outlasts ? Math.min(attempt, ATTEMPTS) : attempt);
+    // What is before the service may say Retry-After: 0.
+    const least_ms = outlasts ? Math.min(own_ms, LEAST_WAIT_MS) : 0;
+    const pause_ms = Math.max(outcome.pause_ms ?? own_ms, least_ms);
+    failing_ms += pause_ms;
+    await pauseFor(options, pause_ms, given);
   }
 }
 

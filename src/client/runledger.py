@@ -31,6 +31,8 @@ from urllib.parse import quote, urlencode, urlsplit
 __all__ = ["ApiError", "Runledger", "RunledgerError", "Unreachable"]
 
 ATTEMPTS = 6
+# How long a read that waits for an end goes on without a good answer, if it has no time limit: longer than a failover takes.
+OUTAGE_S = 120.0
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 60.0
 # The longest wait of one call; the service may end it earlier.
@@ -53,7 +55,8 @@ GRACE_S = 5.0
 TEMPORARY = frozenset({429, 500, 502, 503, 504})
 # The errors of an item of a batch that was not stored, and that may be stored later.
 TEMPORARY_ERRORS = frozenset({"rate_limited", "queue_full", "unavailable"})
-ENDED = frozenset({"completed", "error", "cancelled"})
+# All others are ends, also one that a later version of the service adds.
+NOT_ENDED = frozenset({"pending", "running"})
 # The types of a submission's last event.
 LAST_EVENTS = frozenset({"completed", "failed", "cancelled"})
 LIST_PAGE = 200
@@ -376,7 +379,10 @@ class Runledger:
         attempts: int = ATTEMPTS,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
-        """attempts: tries of one call, including the first. pause: waits between them, so many seconds."""
+        """
+        attempts: tries of one call, including the first; what waits for an end has more of them, see wait. pause: waits
+        between them, so many seconds.
+        """
         if urlsplit(server).scheme not in ("http", "https"):
             raise ValueError(f"{server} is not an address: it begins with http:// or https://")
         if not isinstance(api_key, str) or not re.fullmatch("[!-~]+", api_key):
@@ -408,8 +414,8 @@ class Runledger:
     ) -> Result:
         """
         The record of the submission when it has ended: one call where the result is there in time. on_accepted gets the id
-        within a second after the submission was stored. The submission goes on even if run fails after that. TimeoutError, as
-        with wait: there is no result within timeout_s.
+        within a second after the submission was stored. The submission goes on even if run fails after that. Then it waits as
+        wait does. TimeoutError, as with wait: there is no result within timeout_s.
         """
         deadline = _deadline(timeout_s, f"there is no result within {timeout_s} s")
         wait_s = WAIT_S if on_accepted is None else ACCEPTED_WAIT_S
@@ -420,7 +426,7 @@ class Runledger:
         id = body["id"]
         if on_accepted is not None:
             on_accepted(id)
-        if body.get("status") in ENDED:
+        if "status" in body and _has_ended(body):
             return cast(Result, body)
         if deadline is not None:
             deadline = deadline._replace(missed=_not_ended(id, timeout_s))
@@ -437,7 +443,8 @@ class Runledger:
     ) -> Result:
         """
         The record when the submission has ended. TimeoutError: it has not within timeout_s, and goes on. It comes a few seconds
-        late where the service does not answer.
+        late where the service does not answer. Failures that may pass are tried again until then; without timeout_s, as often
+        as any call is tried, and for two minutes at least.
         """
         return self._wait(id, encoding, _deadline(timeout_s, _not_ended(id, timeout_s)))
 
@@ -486,9 +493,9 @@ class Runledger:
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """
         Submits all, and gives each with its place in the list as it ends: its summary, or the error of its item, with its id
-        if it was accepted and could not be read. It raises only where nothing was accepted. With the error unreachable an
-        answer was lost: that one may have been accepted, and the error has its "idempotency_key". result() has what one
-        printed.
+        if it was accepted and could not be read. What waits is read across an outage as by wait; if that fails, all that are
+        left have the error. It raises only where nothing was accepted. With the error unreachable an answer was lost: that one
+        may have been accepted, and the error has its "idempotency_key". result() has what one printed.
         """
         items = _with_keys(requests)
         places: dict[str, list[int]] = {}
@@ -524,27 +531,29 @@ class Runledger:
     def _ended(
         self, places: dict[str, list[int]], wait_s: Optional[int]
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Those that have ended. They are taken out of places. With wait_s, those that cannot be read, too."""
+        """Those that have ended. They are taken out of places. With wait_s, where they cannot be read, all of them are."""
         ids = list(places)
         if wait_s is None:
             # Behind each batch there is one look. More of them would cost more of the rate than the batches.
             ids = ids[:BATCH]
         for begin in range(0, len(ids), BATCH):
             asked = ids[begin : begin + BATCH]
-            missing = {"error": "not_found", "message": "It is there no longer."}
-            found: dict[str, Any] = {}
             try:
-                found = {each["id"]: each for each in self.summaries(asked, wait_s=wait_s)}
+                found = {each["id"]: each for each in self._summaries(asked, wait_s, outlasts=wait_s is not None)}
             except RunledgerError as failure:
                 if wait_s is None:
                     return
-                missing = _failed(failure)
+                # It would fail in the same way for the others.
+                found = {id: {"id": id, **_failed(failure)} for id in places}
+                asked = list(places)
             for id in asked:
                 # Retention may have removed it.
-                ended = found.get(id, {"id": id, **missing})
-                if ended.get("status", "error") in ENDED:
+                ended = found.get(id) or {"id": id, "error": "not_found", "message": "It is there no longer."}
+                if "error" in ended or _has_ended(ended):
                     for n in places.pop(id):
                         yield n, ended
+            if not places:
+                return
 
     def _send_items(self, items: Sequence[Mapping[str, Any]], attempts: int) -> _Sent:
         headers = {"Content-Type": "application/json"}
@@ -587,11 +596,16 @@ class Runledger:
         have. With wait_s the service holds the call until all of them have ended or so many seconds are over, 30 at most: look
         at each status.
         """
+        return self._summaries(ids, wait_s)
+
+    def _summaries(
+        self, ids: Sequence[str], wait_s: Optional[float], *, outlasts: bool = False
+    ) -> list[Summary]:
         if not ids:
             return []
         headers = {} if wait_s is None else {"Prefer": f"wait={math.ceil(wait_s)}"}
         path = f"/api/submissions?ids={','.join(quote(id, safe='') for id in ids)}"
-        sent = self._send("GET", path, None, headers, needs=("submissions",))
+        sent = self._send("GET", path, None, headers, needs=("submissions",), outlasts=outlasts)
         return cast("list[Summary]", sent.body["submissions"])
 
     def submission(self, id: str) -> Submission:
@@ -720,8 +734,8 @@ class Runledger:
     def _wait(self, id: str, encoding: Encoding, deadline: Optional[_Deadline]) -> Result:
         while True:
             began = time.monotonic()
-            record = self._result(id, encoding, {"Prefer": f"wait={WAIT_S}"}, deadline)
-            if record["status"] in ENDED:
+            record = self._result(id, encoding, {"Prefer": f"wait={WAIT_S}"}, deadline, outlasts=True)
+            if _has_ended(record):
                 return record
             if deadline is not None and deadline.left() <= 0:
                 raise TimeoutError(deadline.missed)
@@ -738,10 +752,13 @@ class Runledger:
         encoding: Encoding,
         headers: Mapping[str, str],
         deadline: Optional[_Deadline] = None,
+        *,
+        outlasts: bool = False,
     ) -> Result:
         query = urlencode({"encoding": encoding})
         path = f"/api/result/{quote(id, safe='')}?{query}"
-        return cast(Result, self._send("GET", path, None, headers, needs=RECORD, deadline=deadline).body)
+        sent = self._send("GET", path, None, headers, needs=RECORD, deadline=deadline, outlasts=outlasts)
+        return cast(Result, sent.body)
 
     def _get(
         self,
@@ -768,16 +785,20 @@ class Runledger:
         needs: Sequence[str] = (),
         is_list: bool = False,
         deadline: Optional[_Deadline] = None,
+        outlasts: bool = False,
     ) -> _Sent:
         """
         Tries again after failures that may pass. streams: the body is not read yet. removes: a 404 is a success after a try
         whose answer was lost, because that one may have removed it. uploads: one that was lost late is not sent again. needs:
         what each good answer has, so that an answer of another program is an error. is_list: a good answer is a list.
-        deadline: no try begins later, and a call that waits lets the service wait until then.
+        deadline: no try begins later, and a call that waits lets the service wait until then. outlasts: it is tried until the
+        deadline; without one, for OUTAGE_S at least.
         """
         all_headers = {**(headers or {}), "X-API-Key": self._api_key}
         wait_s = int(all_headers.get("Prefer", "wait=0").removeprefix("wait="))
         attempt = 0
+        # Since the first try failed. That one may have been held by the service before.
+        failing_s = 0.0
         may_be_done = False
         while True:
             attempt += 1
@@ -788,7 +809,7 @@ class Runledger:
                     all_headers["Prefer"] = f"wait={min(int(left_s) + 1, wait_s)}"
             # A new one for each try: through a proxy, urllib changes it, and would send a later try unencrypted.
             request = urllib.request.Request(f"{self._server}{path}", body, all_headers, method=method)
-            pause_s = _backoff(attempt)
+            own_pause_s = pause_s = _backoff(min(attempt, ATTEMPTS) if outlasts else attempt)
             began = time.monotonic()
             lost: Optional[str] = None
             try:
@@ -822,6 +843,12 @@ class Runledger:
             if uploads and lost is not None and took_s >= LATE_S:
                 raise Unreachable(self._lost_upload(len(body or b""), took_s, lost)) from error
             is_last = attempt >= (self._attempts if attempts is None else attempts)
+            if outlasts:
+                # What is before the service may say Retry-After: 0.
+                pause_s = max(pause_s, min(own_pause_s, LEAST_WAIT_S))
+                failing_s += took_s if attempt > 1 else 0.0
+                is_last = is_last and deadline is None and failing_s >= OUTAGE_S
+                failing_s += pause_s
             if deadline is not None and deadline.left() <= (0 if is_last else pause_s):
                 if not is_last:
                     self._pause(max(deadline.left(), 0.0))
@@ -948,6 +975,10 @@ def _failed(failure: RunledgerError, in_doubt: bool = False) -> dict[str, Any]:
     return {"error": word, "message": str(failure)}
 
 
+def _has_ended(record: Mapping[str, Any]) -> bool:
+    return record["status"] not in NOT_ENDED
+
+
 def _not_ended(id: str, timeout_s: Optional[float]) -> str:
     return f"submission {id} has not ended within {timeout_s} s"
 
@@ -969,6 +1000,8 @@ class _AnsweredEarly(http.client.HTTPConnection):
         try:
             super().connect()
         except OSError as failure:
+            # A handshake that fails leaves a socket, as if there were a connection.
+            self.close()
             failure.is_unconnected = True  # type: ignore[attr-defined]
             raise
 

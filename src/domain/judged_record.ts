@@ -76,6 +76,8 @@ function base64Of(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 }
 
+const TEST_OUTPUT = 'The first 4 KiB, as UTF-8; with encoding=base64 the exact bytes.';
+
 const TEST = v.strictObject({
   n: described(whole, 'Its number, from 1.'),
   name: v.nullable(v.string()),
@@ -91,8 +93,8 @@ const TEST = v.strictObject({
     v.nullable(v.string()),
     'What the checker or the interactor says to the judge.',
   ),
-  stdout: described(v.nullable(v.string()), 'The first 4 KiB.'),
-  stderr: described(v.nullable(v.string()), 'The first 4 KiB.'),
+  stdout: described(v.nullable(v.string()), TEST_OUTPUT),
+  stderr: described(v.nullable(v.string()), TEST_OUTPUT),
   stdout_truncated: v.boolean(),
   stderr_truncated: v.boolean(),
 });
@@ -122,7 +124,7 @@ export const JUDGING_FIELDS = {
   ),
   transcript: described(
     v.nullable(v.string()),
-    'The beginning of the talk with the interactor, as stdout is shown. Null unless it was asked for.',
+    'The beginning of the talk with the interactor, as stdout is shown, also with encoding=base64. Null unless it was asked for.',
   ),
   progress: described(
     v.nullable(v.strictObject({ done: whole, of: whole })),

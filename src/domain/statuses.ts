@@ -17,4 +17,6 @@ export type EndedStatus = {
 
 export const STATUS_NAMES = Object.keys(STATUSES) as [Status, ...Status[]];
 
-export const hasEnded = (status: Status): status is EndedStatus => STATUSES[status].ended;
+/** Neither pending nor running: for a client, so has one that a later version of the service adds. */
+export const hasEnded = (status: Status): status is EndedStatus =>
+  (STATUSES[status] as { ended: boolean } | undefined)?.ended ?? true;

@@ -131,8 +131,8 @@ t.test('a long output is cut, and can be read to its end', async (t) => {
     offset = json.next_offset;
   }
   t.equal(text, stdout);
-  const some = await call('read_result', { id, offset: 4, length: 5 });
-  const is = { id, output: 'stdout', offset: 3, next_offset: 7, bytes: 20_001, text: 'éé' };
+  const some = await call('read_result', { id, offset: 4, length: 7 });
+  const is = { id, output: 'stdout', offset: 3, next_offset: 9, bytes: 20_001, text: 'ééé' };
   t.strictSame(some.json, is, 'from the character that the offset is in');
   const message = await call('read_result', { id, output: 'tests[0].message', offset: 8_192 });
   t.match(message.json, { text: 'm'.repeat(808), next_offset: null });
@@ -155,6 +155,39 @@ t.test('all outputs of a result together are cut, too', async (t) => {
   t.equal(json.cut.length, 4);
   t.strictSame(json.cut[0], { output: 'tests[16].stdout', bytes: 4_096, shown: 0 });
   t.notOk('tests_left_out' in json);
+});
+
+t.test('what JSON escapes counts as long as a model reads it', async (t) => {
+  const stdout = `${'\0'.repeat(65_535)}é`;
+  const tests = Array.from({ length: 20 }, (_, n) => ({ n, stdout: '\u001b'.repeat(4_096) }));
+  const others = { stderr: '\n"\\\t'.repeat(4_000), transcript: '\0'.repeat(65_536) };
+  const record = { id: 'x', status: 'completed', stdout, ...others, tests };
+  const { call } = await readingFrom(t, record);
+  const { json, text } = await call('read_result', { id: 'x' });
+  t.ok(text.length < 70 * 1024, `${text.length} characters`);
+  t.match(json.cut.slice(0, 3), [
+    { output: 'stdout', bytes: 65_537, shown: Math.floor(8_192 / 6) },
+    { output: 'stderr', bytes: 16_000, shown: 4_096 },
+    { output: 'transcript', bytes: 65_536, shown: 1_365 },
+  ]);
+  t.equal(json.stdout.length, 1_365);
+
+  let read = '';
+  let last = 0;
+  for (let offset: number | null = 0; offset !== null; ) {
+    const asked = { id: 'x', output: 'stdout', offset, length: 65_536 };
+    const part = await call('read_result', asked);
+    t.ok(part.text.length < 66 * 1024, `${part.text.length} characters`);
+    read += part.json.text;
+    last = offset;
+    offset = part.json.next_offset;
+  }
+  t.ok(read === stdout, 'nothing is left out, and nothing comes twice');
+  t.equal(last, 10_922 * 6, 'an offset counts the bytes of the output');
+  const least = await call('read_result', { id: 'x', offset: 1, length: 6 });
+  t.match(least.json, { text: '\0', next_offset: 2 });
+  const [end] = (await call('read_result', { id: 'x', offset: 65_535, length: 6 })).json.text;
+  t.equal(end, 'é');
 });
 
 async function readingFrom(t: Test, record: object) {

@@ -535,7 +535,8 @@ t.test('a test set that is not there is not taken for removed', async (t) => {
 t.test('run gives the id of what was accepted, though its result cannot be read', async (t) => {
   const accepted = { status: 202, body: '{"id":"an-id","status":"pending"}' };
   const { origin } = await answering(t, [accepted, { status: 503, body: '{}' }]);
-  const client = createClient({ server: origin, api_key: 'x', attempts: 1 });
+  const pause = async () => {};
+  const client = createClient({ server: origin, api_key: 'x', attempts: 1, pause });
   const ids: string[] = [];
   const ran = client.run(hello, { onAccepted: (id) => ids.push(id) });
   await t.rejects(ran, ApiError);
@@ -657,6 +658,56 @@ t.test('there is a pause between two looks that were not held', async (t) => {
   t.match(await client.wait('an-id'), { status: 'completed' });
   t.equal(pauses.length, 2);
   for (const ms of pauses) t.ok(ms > 0 && ms <= 1_000, `${ms} ms`);
+});
+
+t.test('a wait goes on across an outage, and not without an end', async (t) => {
+  const ended = { body: '{"id":"an-id","status":"completed"}' };
+  const down = (status: number, headers = {}) => ({ status, body: '{}', headers });
+  const waiting = (server: string, attempts?: number) => {
+    const pauses: number[] = [];
+    const pause = async (ms: number) => pauses.push(ms);
+    const client = createClient({ server, api_key: 'x', pause, ...(attempts && { attempts }) });
+    return { pauses, outcome: client.wait('an-id').catch((thrown) => thrown) };
+  };
+  const short = await answering(t, [
+    ...[502, 503, 504, 502, 503, 504].map((status) => down(status)),
+    ...[down(503, { 'retry-after': '30' }), down(503, { 'retry-after': '0' })],
+    ended,
+  ]);
+  const outlasting = waiting(short.origin, 1);
+  t.match(await outlasting.outcome, { status: 'completed' });
+  const { pauses } = outlasting;
+  t.equal(pauses.length, 8);
+  t.equal(pauses[6], 30_000, 'as long as Retry-After');
+  t.ok(pauses.slice(0, 6).every((ms) => ms > 100 && ms <= 8_000));
+  t.equal(pauses[7], 1_000, 'where it is 0, a second');
+
+  const { origin: long } = await answering(t, down(503));
+  for (const [server, expected] of [
+    [long, { name: 'ApiError', status: 503 }],
+    [`http://127.0.0.1:${await freePort()}`, { name: 'Unreachable' }],
+  ] as const) {
+    const lost = waiting(server);
+    t.match(await lost.outcome, expected);
+    const all_ms = lost.pauses.reduce((sum, ms) => sum + ms, 0);
+    t.ok(all_ms > 119_000 && all_ms < 129_000, `${all_ms} ms`);
+  }
+  const limited = await answering(t, down(429, { 'retry-after': '60' }));
+  t.match(await waiting(limited.origin).outcome, { status: 429 });
+  t.equal(limited.seen.length, 6, 'as often as any call');
+  for (const status of [401, 404]) {
+    const { origin: refusing, seen } = await answering(t, down(status));
+    t.match(await waiting(refusing).outcome, { name: 'ApiError', status });
+    t.equal(seen.length, 1);
+  }
+});
+
+t.test('a status of a later version is an end', async (t) => {
+  const later = { id: 'an-id', status: 'expired' };
+  const { origin } = await answering(t, { body: JSON.stringify(later) });
+  const client = createClient({ server: origin, api_key: 'x' });
+  t.same(await client.wait('an-id'), later);
+  t.same(await client.run(hello), later);
 });
 
 t.test('a caller can abort a wait', async (t) => {

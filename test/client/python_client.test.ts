@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -210,7 +210,7 @@ t.test('the client in Python', { skip }, async (t) => {
       { status: 202, body: JSON.stringify(ids.map((id) => ({ id }))) },
       { status: 200, body: JSON.stringify({ submissions: pending, next: null }) },
       { status: 401, body: '{"error":"invalid_key","message":"no such key"}' },
-      { status: 503, body: '{}' },
+      { status: 404, body: '{}' },
     ]);
     const items = Array.from({ length: 101 }, () => HELLO);
     const { value } = await python(t, elsewhere, key, 1)('run_all', [items]);
@@ -223,6 +223,76 @@ t.test('the client in Python', { skip }, async (t) => {
     t.equal(seen.length, 4);
     t.same((await python(t, elsewhere, key, 1)('summaries', [[]])).value, [], 'nothing is asked');
     t.equal(seen.length, 4);
+  });
+
+  t.test('keeps the ids of a list across an outage', async (t) => {
+    const ids = Array.from({ length: 101 }, (_, n) => `id-${n}`);
+    const accepted = (some: string[]) => ({ body: JSON.stringify(some.map((id) => ({ id }))) });
+    const looked = (some: string[], status: string) => ({
+      body: JSON.stringify({ submissions: some.map((id) => ({ id, status })), next: null }),
+    });
+    const first = ids.slice(0, 100);
+    const batches = [accepted(first), looked(first, 'pending'), accepted(ids.slice(100))];
+    const down = { status: 503, body: '{}', headers: { 'retry-after': '5' } };
+    const items = Array.from(ids, () => HELLO);
+    const short = await answering(t, [
+      ...batches,
+      ...new Array(8).fill(down),
+      looked(first, 'completed'),
+      looked(ids.slice(100), 'completed'),
+    ]);
+    const outlasting = python(t, short.origin, key, 1);
+    const { value } = await outlasting('run_all', [items]);
+    t.same(
+      value.map(([n, { id, status }]: [number, Json]) => [n, id, status]),
+      ids.map((id, n) => [n, id, 'completed']),
+    );
+    t.same((await outlasting('pauses')).value, new Array(8).fill(5));
+    // The first look after the batches fails, and goes on failing.
+    const long = await answering(t, [...batches, down]);
+    const given_up = await python(t, long.origin, key, 1)('run_all', [items]);
+    t.same(
+      given_up.value.map(([n, { id, error }]: [number, Json]) => [n, id, typeof error]),
+      ids.map((id, n) => [n, id, 'string']),
+    );
+    t.equal(long.seen.length, batches.length + 1 + 120 / 5, 'two minutes for all together');
+  });
+
+  t.test('waits across an outage, and not without an end', async (t) => {
+    const ended = { body: '{"id":"an-id","status":"completed"}' };
+    const down = (status: number, headers = {}) => ({ status, body: '{}', headers });
+    const short = await answering(t, [
+      ...[502, 503, 504, 502, 503, 504].map((status) => down(status)),
+      ...[down(503, { 'retry-after': '30' }), down(503, { 'retry-after': '0' })],
+      ended,
+    ]);
+    const waiting = python(t, short.origin, key, 1);
+    t.match(await waiting('wait', ['an-id']), { value: { status: 'completed' } });
+    const pauses: number[] = (await waiting('pauses')).value;
+    t.equal(pauses.length, 8);
+    t.equal(pauses[6], 30, 'as long as Retry-After');
+    for (const pause of pauses) t.ok(pause > 0.1 && pause <= 30, `${pause} s`);
+    t.ok(pauses.slice(0, 6).every((pause) => pause <= 8));
+    t.equal(pauses[7], 1, 'where it is 0, a second');
+
+    const { origin: long } = await answering(t, down(503));
+    for (const [server, expected] of [
+      [long, { thrown: 'ApiError', status: 503 }],
+      [`http://127.0.0.1:${await freePort()}`, { thrown: 'Unreachable' }],
+    ] as const) {
+      const lost = python(t, server, key);
+      t.match(await lost('wait', ['an-id']), expected);
+      const all_s = (await lost('pauses')).value.reduce((sum: number, s: number) => sum + s, 0);
+      t.ok(all_s > 119 && all_s < 129, `${all_s} s`);
+    }
+    const limited = await answering(t, down(429, { 'retry-after': '60' }));
+    await python(t, limited.origin, key)('wait', ['an-id']);
+    t.equal(limited.seen.length, 6, 'as often as any call');
+    for (const status of [401, 404]) {
+      const { origin: refusing, seen } = await answering(t, down(status));
+      t.match(await python(t, refusing, key)('wait', ['an-id']), { thrown: 'ApiError', status });
+      t.equal(seen.length, 1);
+    }
   });
 
   t.test('gives the keys of a list whose first answer was lost', async (t) => {
@@ -280,6 +350,22 @@ t.test('the client in Python', { skip }, async (t) => {
     t.match(bodies[1], '"\\ud800"');
     await other('submit_all', [['привет', '\ud800'].map((stdin) => ({ ...HELLO, stdin }))]);
     t.match(bodies[2], /"привет".*"\\ud800"/);
+  });
+
+  t.test('takes a status of a later version for an end', async (t) => {
+    const later = { id: 'an-id', status: 'expired' };
+    const { origin: elsewhere, seen } = await answering(t, [
+      { body: JSON.stringify(later) },
+      { body: JSON.stringify(later) },
+      { body: '[{"id":"an-id"}]' },
+      { body: JSON.stringify({ submissions: [later], next: null }) },
+      { status: 401, body: '{}' },
+    ]);
+    const other = python(t, elsewhere, key, 1);
+    t.same((await other('wait', ['an-id'])).value, later);
+    t.same((await other('run', [HELLO])).value, later);
+    t.same((await other('run_all', [[HELLO]])).value, [[0, later]]);
+    t.equal(seen.length, 4);
   });
 
   t.test('waits between two looks that were not held', async (t) => {
@@ -500,6 +586,21 @@ t.test('the client in Python', { skip }, async (t) => {
     t.match(outcome['message'], /^cannot reach http:\/\/127\.0\.0\.1:\d+: .*refused/);
   });
 
+  t.test('takes no handshake that is cut for a request that was sent', async (t) => {
+    const resetting = createTcpServer((socket) => {
+      socket.on('error', () => {});
+      socket.once('data', () => socket.resetAndDestroy());
+    });
+    resetting.listen(0, '127.0.0.1');
+    await once(resetting, 'listening');
+    t.teardown(() => resetting.close());
+    const { port } = resetting.address() as AddressInfo;
+    const cut = python(t, `https://127.0.0.1:${port}`, key, 2);
+    const expected = { thrown: 'Unreachable', may_be_done: false, message: /reset by peer/ };
+    t.match(await cut('submit', [HELLO]), expected);
+    t.match(await cut('run_all', [[HELLO]]), expected, 'nothing was accepted');
+  });
+
   t.test('says that an idempotency key is that of another request', async (t) => {
     const idempotency_key = randomUUID();
     const { value: id } = await client('submit', [HELLO], { idempotency_key });
@@ -644,10 +745,13 @@ t.test('the client in Python', { skip }, async (t) => {
     t.ok(String(second['message']).startsWith(`${missed}cannot reach ${silent.origin}: `));
     t.ok(performance.now() - began < 40_000, 'a call lasts 45 s otherwise');
 
-    const failing = python(t, full.origin, key, 2);
-    const third = await failing('wait', ['x'], { timeout_s: 1_000 });
-    t.match(third, { thrown: 'ApiError', status: 503 }, 'the tries end before it');
-    t.same((await failing('pauses')).value, [60]);
+    const down = { status: 503, body: '{}', headers };
+    const ended = { body: '{"id":"x","status":"completed"}' };
+    const back = await answering(t, [...new Array(5).fill(down), ended]);
+    const outlasting = python(t, back.origin, key, 2);
+    const third = await outlasting('wait', ['x'], { timeout_s: 1_000 });
+    t.match(third, { value: { status: 'completed' } }, 'it is tried until then');
+    t.same((await outlasting('pauses')).value, new Array(5).fill(60));
   });
 
   t.test('ends run at its time limit', async (t) => {

@@ -1,10 +1,13 @@
 /** The OpenAPI document is valid and complete, and its examples work. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
+import * as v from 'valibot';
 import { loadConfig } from '../../src/config.ts';
 import { calls } from '../../src/http/api/calls.ts';
 import type { Schema } from '../../src/http/api/openapi_types.ts';
+import type { RequestExample } from '../../src/http/api/operation.ts';
 import { submissionRules } from '../../src/http/api/submission_rules.ts';
+import { submissionSchema } from '../../src/http/api/submission_schema.ts';
 import { openapiDocument } from '../../src/http/document/openapi.ts';
 import { PROBLEM_WORDS } from '../../src/http/wire/problem.ts';
 import { archiveOf, LEGACY } from '../judging/packages.ts';
@@ -163,6 +166,69 @@ t.test('a field that a deployment forbids is nowhere in its requests', async (t)
       [...all].filter((name) => forbidden.includes(name.replace(/_base64$/, ''))),
       [],
     );
+});
+
+t.test('answers name languages as texts, and requests those of the deployment', (t) => {
+  const all = submissionRules(loadConfig({}), null);
+  const { schemas } = openapiDocument(calls, { ...all, languages: ['python'] }).components;
+  const { Languages, Toolchains, Result } = schemas as Record<string, Schema>;
+  const shown = [
+    Languages!.items,
+    Toolchains!.items!.properties!['name'],
+    Result!.properties!['language'],
+  ];
+  for (const schema of shown) {
+    t.match(schema, { type: 'string', description: /\bpython\b/ });
+    t.notOk('enum' in schema!, 'a client that is made today reads a language that comes later');
+  }
+  t.notMatch(Languages!.items!.description, /cpp/);
+  t.match(Result!.properties!['language']!.description, /\bcpp\b/, 'that of an older record');
+  const same = openapiDocument(calls, all).components.schemas;
+  const of = (each: Record<string, object>) => JSON.stringify(answersIn(each));
+  const named = / The names: [^"]*/g;
+  t.equal(
+    of(same).replace(named, ''),
+    of(schemas).replace(named, ''),
+    'nothing else depends on it',
+  );
+  const { language } = (schemas['SubmissionRequest'] as Schema).properties!;
+  t.ok(language!.enum!.includes('python') && !language!.enum!.includes('cpp'));
+  const { description } = openapiDocument(calls, all).info;
+  t.match(description, /may add fields to answers, and values to their enums/);
+  t.end();
+});
+
+const answersIn = ({ SubmissionRequest: _, BatchItem: __, ...answers }: Record<string, object>) =>
+  answers;
+
+t.test('it says what encoding=base64 changes', (t) => {
+  const rules = submissionRules(loadConfig({}), null);
+  const { paths, components } = openapiDocument(calls, rules);
+  const { parameters = [] } = paths['/api/result/{id}']!['get']!;
+  const encoding = parameters.find((each) => 'name' in each && each.name === 'encoding');
+  t.match(encoding, { description: /stdout and stderr, those of each test, and transcript/ });
+  const { stdout, stderr, transcript, tests } = components.schemas['Result']!.properties!;
+  const of_test = tests!.items!.properties!;
+  for (const each of [stdout, of_test['stdout'], of_test['stderr'], transcript])
+    t.match(each!.description, /with encoding=base64/);
+  t.match(stderr!.description, /^As stdout/);
+  t.end();
+});
+
+t.test('each example of a request that it calls right is right for this deployment', (t) => {
+  const env = { RUNLEDGER_LIMITS_CPU_MAX: '500ms', RUNLEDGER_LIMITS_CPU: '500ms' };
+  const rules = submissionRules(loadConfig(env), null);
+  const { paths } = openapiDocument(calls, rules);
+  for (const path of ['/api/submit', '/api/submissions']) {
+    const { examples } = paths[path]!['post']!.requestBody!.content['application/json']!;
+    const requests = examples as Record<string, RequestExample>;
+    for (const [name, { value, 'x-answer': answer }] of Object.entries(requests)) {
+      if (answer !== '202') continue;
+      for (const one of [value].flat()) t.ok(v.is(submissionSchema(rules), one), `${path} ${name}`);
+    }
+    if (path === '/api/submit') t.notOk('tests' in requests, 'one asks for a second');
+  }
+  t.end();
 });
 
 t.test('its examples', async (t) => {

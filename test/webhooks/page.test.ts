@@ -5,12 +5,21 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
+import { packTests } from '../../src/domain/judged_record.ts';
+import type { TestFacts } from '../../src/domain/judging_facts.ts';
 import type { ResultRow } from '../../src/domain/record.ts';
-import { webhookBody } from '../../src/webhooks/payload.ts';
+import { DEFAULT_PACKAGE_BOUNDS } from '../../src/judging/packages/package_bounds.ts';
+import { OUTPUT_LIMIT_BYTES, webhookBody } from '../../src/webhooks/payload.ts';
 import { sendWebhook } from '../../src/webhooks/send.ts';
 import { signatureHeaders } from '../../src/webhooks/sign.ts';
 
-type Delivery = { id?: string; secret?: string; at?: Date; tamper?: (body: Buffer) => unknown };
+type Delivery = {
+  id?: string;
+  secret?: string;
+  at?: Date;
+  tamper?: (body: Buffer) => unknown;
+  result?: Partial<ResultRow>;
+};
 
 const page = readFileSync(new URL('../../WEBHOOKS.md', import.meta.url), 'utf8');
 const recipes = Object.fromEntries(
@@ -53,14 +62,41 @@ const row: ResultRow = {
   proof: null,
 };
 
+/** Each text is full of what takes most in JSON, in as many tests as a set can have, with names that fill its paths. */
+function largest(): Partial<ResultRow> {
+  const { files, path_bytes } = DEFAULT_PACKAGE_BOUNDS;
+  const count = files / 2;
+  const name = '"'.repeat(path_bytes);
+  const output = Buffer.alloc(OUTPUT_LIMIT_BYTES);
+  const message = '\0'.repeat(OUTPUT_LIMIT_BYTES);
+  const none = { name, group: name, message: '', stdout: Buffer.of(), stderr: Buffer.of() };
+  const texts = Array.from({ length: count }, (_, n) =>
+    n === 0 ? { ...none, message, stdout: output, stderr: output } : none,
+  );
+  const facts: TestFacts = {
+    verdict: 'TLE',
+    exit_code: 128 + 24,
+    signal: 'SIGVTALRM',
+    limit_exceeded: 'processes',
+    cpu_time_us: 999_999_999,
+    wall_time_us: 999_999_999,
+    memory_peak_bytes: 999_999_999_999,
+    score: null,
+    stdout_truncated: false,
+    stderr_truncated: false,
+  };
+  const parts = { tests: packTests(texts), files: null, transcript: output };
+  return { stdout: output, stderr: output, tests: texts.map(() => facts), parts };
+}
+
 /** The status of one attempt. The receiver verifies with `known`; the sender signs with `secret`. */
 async function deliver(
   port: number,
   known: string,
   delivery: Delivery = {},
 ): Promise<number | null> {
-  const { id = ID, secret = known, at = new Date(), tamper } = delivery;
-  const body = Buffer.from(webhookBody({ ...row, id }));
+  const { id = ID, secret = known, at = new Date(), tamper, result } = delivery;
+  const body = Buffer.from(webhookBody({ ...row, id, ...result }));
   const headers = {
     'content-type': 'application/json',
     ...signatureHeaders({ id, at, body, secret }),
@@ -116,6 +152,8 @@ async function judgeRecipe(t: Test, command: string, args: string[]): Promise<vo
     const other = ID.replace(/a$/, 'b');
     t.equal(await attempt({ id: other }), 204, 'another delivery');
     t.equal(await receiver.next(), `result ${other} AC`, 'the repeated delivery had no effect');
+    const large = ID.replace(/a$/, 'c');
+    t.equal(await attempt({ id: large, result: largest() }), 204, 'the largest body');
   }
 }
 
@@ -145,6 +183,14 @@ t.test('the Go receiver verifies deliveries', { skip: missing('go', 'version') }
   });
   t.equal(built.status, 0, built.stderr);
   await judgeRecipe(t, program, []);
+});
+
+t.test('the page says how large a body can be', (t) => {
+  const [, said] = /A body has at most (\d+) MiB/.exec(page) ?? [];
+  const { length } = webhookBody({ ...row, ...largest() });
+  t.ok(length <= Number(said) * 2 ** 20, `${length} bytes`);
+  t.match(recipes['receiver.go'], `MaxBytesReader(w, r.Body, ${said}<<20)`);
+  t.end();
 });
 
 t.test('the page has no recipe that these tests do not run', async (t) => {

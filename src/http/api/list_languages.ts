@@ -6,6 +6,7 @@ import { STATUS } from '../wire/answer.ts';
 import type { ApiCall, Web } from './api_call.ts';
 import { COMMON, RATE } from './operation.ts';
 import { withHealth } from './read_health.ts';
+import { languageName } from './result_schema.ts';
 
 /** The languages that this deployment accepts and a live worker has, by their canonical names. */
 function runnable({ config }: Web, { toolchains }: ServiceHealth): string[] {
@@ -26,7 +27,7 @@ export const languages: ApiCall = {
       {
         status: '200',
         description: 'The canonical names of the languages that live workers can run.',
-        schemas: { Languages: v.array(v.picklist(rules.languages)) },
+        schemas: { Languages: v.array(languageName(rules.languages)) },
         headers: RATE,
         examples: { all: { value: rules.languages.toSorted() } },
       },
@@ -43,7 +44,7 @@ export const languages: ApiCall = {
 const toolchainsOf = (names: readonly string[]) =>
   v.array(
     v.strictObject({
-      name: v.pipe(v.picklist(names), v.description('The canonical name.')),
+      name: languageName(names),
       title: v.pipe(v.string(), v.description('For people.')),
       aliases: v.pipe(v.array(v.string()), v.description('Other names that are accepted.')),
       versions: v.pipe(

@@ -32,7 +32,8 @@ const operation: Operation = {
     {
       name: 'encoding',
       in: 'query',
-      description: 'base64: stdout and stderr as base64 of their exact bytes.',
+      description:
+        'base64: stdout and stderr, those of each test, and transcript are base64 of their exact bytes.',
       schema: { type: 'string', enum: ENCODINGS },
       example: 'base64',
     },

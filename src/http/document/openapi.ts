@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document, made from the list of calls and the schemas that validate. */
 import { toJsonSchema } from '@valibot/to-json-schema';
-import type * as v from 'valibot';
+import * as v from 'valibot';
 import { BY_NAME, CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
 import { forbiddenPaths, removeForbidden } from '../api/forbidden_fields.ts';
@@ -35,7 +35,7 @@ export function openapiDocument(
       contact: { name: 'The operator of this service' },
       license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
       description:
-        'Runs submitted source code and keeps a record of every run. All addresses are served over HTTPS only. Every call under /api/ needs a key and counts against its rate. Every error is JSON with a stable word in `error`; every answer has an `X-Request-Id`. A later version may add fields to answers: ignore those that you do not know. A call about submissions or test sets rejects a query parameter that it does not have; all other calls ignore the query, because monitors and routers add parameters of their own.',
+        'Runs submitted source code and keeps a record of every run. All addresses are served over HTTPS only. Every call under /api/ needs a key and counts against its rate. Every error is JSON with a stable word in `error`; every answer has an `X-Request-Id`. A later version may add fields to answers, and values to their enums (the words of errors, verdicts, statuses and outcomes): ignore fields that you do not know, and let no such value stop your program. A call about submissions or test sets rejects a query parameter that it does not have; all other calls ignore the query, because monitors and routers add parameters of their own.',
     },
     servers: [{ url: '/', description: 'The service that this document comes from.' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
@@ -125,12 +125,15 @@ function batchItemHere(rules: SubmissionRules): object {
 /** Only examples that this deployment answers as they announce. */
 function examplesHere(
   examples: Record<string, RequestExample>,
-  { forbidden, languages }: SubmissionRules,
+  rules: SubmissionRules,
 ): Record<string, RequestExample> {
+  const { forbidden, languages } = rules;
+  const schema = submissionSchema(rules);
   const works = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
     const language = CANONICAL_NAMES.get((value as { language: string }).language)!;
     if (!languages.includes(language)) return false;
-    return answer !== '202' || forbiddenPaths(forbidden, value).length === 0;
+    if (answer !== '202') return true;
+    return forbiddenPaths(forbidden, value).length === 0 && v.is(schema, value);
   };
   const all = [...languages.map(helloIn), ...Object.entries(examples)];
   return Object.fromEntries(all.filter(works));
