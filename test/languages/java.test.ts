@@ -49,6 +49,11 @@ for (const way of ['resident', 'plain'] as const) {
         ['a class that is not public', `class small { ${says}2); } }`, '2'],
         ['a package', `package a.b.c; public class X { ${says}X.class.getName()); } }`, 'a.b.c.X'],
         [
+          'a package with other letters',
+          `package \\u0061é.日; class A {} class X { ${says}X.class.getName()); } }`,
+          'aé.日.X',
+        ],
+        [
           'several classes, the last has it',
           `class A {} interface B {} class C { ${says}3); } }`,
           '3',

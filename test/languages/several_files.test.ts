@@ -107,6 +107,16 @@ t.test(
   },
 );
 
+const SAYS = 'public static void main(String[] a) { System.out.print(';
+const SIX =
+  'package lib; public class Six {\n  public static int six(int n) { return 42 / (n + 1); } }';
+const USES_SIX = `package é.日; class First {} public class Program {\n\n${SAYS}lib.Six.six(0) + " " + Program.class.getName()); } }`;
+
+t.test('Java: a package of any letters', async (t) => {
+  const outcome = await outcomeOf('java', USES_SIX, { 'lib/Six.java': SIX });
+  t.match(outcome, { verdict: 'AC', stdout: '42 é.日.Program', stderr: '' });
+});
+
 t.test('Python: the work folder is first in sys.path, if there are files', async (t) => {
   const code =
     'import sys, random, lib.six\nprint(lib.six.SIX * random.SEVEN, sys.path[0], sys.flags.no_user_site)';
