@@ -22,6 +22,7 @@ import java.io.OutputStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.net.URI;
+import java.net.URISyntaxException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -379,9 +380,18 @@ public final class Compile {
     private final String text;
 
     Source(String path, String text) {
-      super(URI.create("mem:///Main.java"), Kind.SOURCE);
+      super(uriOf(path), Kind.SOURCE);
       this.path = path;
       this.text = text;
+    }
+
+    /** javac writes its last part into each class, and stack traces name it. */
+    private static URI uriOf(String path) {
+      try {
+        return new URI("mem", null, "/" + path, null);
+      } catch (URISyntaxException e) {
+        throw new IllegalArgumentException(e);
+      }
     }
 
     @Override
