@@ -137,6 +137,31 @@ t.test('Java: a stack trace names the files', async (t) => {
   }
 });
 
+t.test('Java: files of a package or a module', async (t) => {
+  for (const [path, words] of [
+    ['lib/package-info.java', '@Deprecated package lib;'],
+    ['package-info.java', '@Deprecated package lib;'],
+    ['module-info.java', 'module m { requires java.logging; }'],
+    ['src/module-info.java', 'module m { }'],
+  ] as const) {
+    const outcome = await outcomeOf('java', USES_SIX, { 'lib/Six.java': SIX, [path]: words });
+    t.match(outcome, { verdict: 'AC', stdout: '42 é.日.Program', stderr: '' }, path);
+  }
+  for (const [path, words, stderr] of [
+    ['module-info.java', 'module m { requires x.y; }', /: error: module not found: x\.y\n/],
+    [
+      'a-module-info.java',
+      'module m { }',
+      /: error: module declarations should be in a file named/,
+    ],
+    ['my-package-info.java', '@Deprecated package lib;', /: error: package annotations should be/],
+  ] as const) {
+    const outcome = await outcomeOf('java', USES_SIX, { 'lib/Six.java': SIX, [path]: words });
+    t.match(outcome, { verdict: 'CE', stderr }, path);
+    t.ok(outcome.stderr.startsWith(`${path}:1: error: `), path);
+  }
+});
+
 t.test('Java: files without a class are classes of their names', async (t) => {
   const javac = await newestJavac();
   if (javac === null) {

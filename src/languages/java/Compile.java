@@ -408,7 +408,7 @@ public final class Compile {
     @Override
     public boolean isNameCompatible(String simpleName, Kind kind) {
       if (kind != Kind.SOURCE) return false;
-      boolean named = path.endsWith("/" + simpleName + ".java");
+      boolean named = ("/" + path).endsWith("/" + simpleName + ".java");
       return named || SourceVersion.isIdentifier(simpleName);
     }
   }
