@@ -2,7 +2,7 @@
  * Which limit of ours ended a compile, and the line that says so to the user.
  *
  * The launcher's evidence comes first: the timer that fired, the output that it counted, the kernel's count of processes
- * that it killed for memory. What the launcher cannot see (a full work folder, a full heap) the language reads from how
+ * that it killed for memory. What the launcher cannot see (a full work folder, heap or stack) the language reads from how
  * its tools failed. The verdict is CE in every case: this file only finds the words.
  */
 import type { RunLimits } from '../domain/limits.ts';
@@ -53,8 +53,9 @@ function launcherSaw({ killed_for, oom_kills }: RunReport, limits: RunLimits): s
 
 function toolsSaw(met: LimitMet | null, limits: RunLimits): string | null {
   if (met === null) return null;
-  const ofBox = met.limit === 'files' ? limits.disk_bytes : limits.memory_bytes;
-  return `${spellBytes(met.bytes ?? ofBox, ' ')} of ${met.limit}`;
+  const { disk_bytes: files, memory_bytes: memory, stack_bytes: stack } = limits;
+  const ofBox = { files, memory, stack };
+  return `${spellBytes(met.bytes ?? ofBox[met.limit], ' ')} of ${met.limit}`;
 }
 
 const LINE_FEED = 0x0a;

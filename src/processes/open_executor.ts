@@ -121,7 +121,11 @@ async function requireExecutable(folder: string, toolchains: Toolchains): Promis
 async function toolchainsOf(config: Config, log: Log): Promise<Toolchains> {
   const languages = config.languages.map((name) => BY_NAME.get(name)!);
   const switches = languageSwitches(config);
-  const { toolchains, passed_over } = await findToolchains({ languages, switches });
+  const { toolchains, passed_over } = await findToolchains({
+    languages,
+    switches,
+    private_folders: [resolve(config.state_dir)],
+  });
   if (toolchains.size > 0) {
     for (const { name } of languages.filter((language) => !toolchains.has(language.name))) {
       const tried = passed_over.filter(({ language }) => language === name);

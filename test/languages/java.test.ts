@@ -1,5 +1,6 @@
 // needs: java
 import t from 'tap';
+import { DEFAULT_POLICY, limitsFor } from '../../src/domain/limits.ts';
 import { anExecutor, PLAIN } from '../executor/an_executor.ts';
 
 const MiB = 1024 * 1024;
@@ -48,6 +49,11 @@ for (const way of ['resident', 'plain'] as const) {
         ['a public class of another name', `public class Zebra { ${says}1); } }`, '1'],
         ['a class that is not public', `class small { ${says}2); } }`, '2'],
         ['a package', `package a.b.c; public class X { ${says}X.class.getName()); } }`, 'a.b.c.X'],
+        [
+          'a package with other letters',
+          `package \\u0061é.日; class A {} class X { ${says}X.class.getName()); } }`,
+          'aé.日.X',
+        ],
         [
           'several classes, the last has it',
           `class A {} interface B {} class C { ${says}3); } }`,
@@ -196,6 +202,41 @@ class A { int b() { return 20; } }`;
     });
   });
 }
+
+t.test('the stack of a run with much memory', async (t) => {
+  const { bounds, ...policy } = DEFAULT_POLICY;
+  const wide = { min: MiB, max: 8192 * MiB };
+  const { run, toolchains } = await anExecutor(t, {
+    languages: ['java'],
+    switches: PLAIN,
+    policy: { ...policy, bounds: { ...bounds, memory_bytes: wide, stack_bytes: wide } },
+  });
+  const deep = `class Main { static int f(int n) { return f(n + 1) + 1; }
+public static void main(String[] a) { try { f(0); } catch (StackOverflowError e) { System.out.print("caught"); } } }`;
+  const limits = { memory_bytes: 1024 * MiB, cpu_time_ms: 30_000 };
+  t.match(await run('java', deep, { limits }), { verdict: 'AC', stdout: 'caught', stderr: '' });
+  const large = { memory_bytes: 4096 * MiB, stack_bytes: 2048 * MiB };
+  const starts = await run('java', main('System.out.print(1);'), { limits: large });
+  t.match(starts, { verdict: 'AC', stdout: '1', stderr: '' }, 'a JVM takes no more than 1 GiB');
+
+  const flagOf = (memory: number, stack?: number) => {
+    const asked = { memory_bytes: memory * MiB, ...(stack && { stack_bytes: stack * MiB }) };
+    const all = {
+      run: policy.run,
+      compile: policy.compile,
+      bounds: { ...bounds, memory_bytes: wide },
+    };
+    const { language, run } = toolchains.get('java')!;
+    const seen = limitsFor(language.needs, asked, all);
+    const parts = { artefact: 'a', entry: 'Main', source: 'Main.java', has_files: false, args: [] };
+    const { argv } = run({ ...parts, limits: seen, fails_at_full_heap: false });
+    return Number.parseInt(argv.find((arg) => arg.startsWith('-Xss'))!.slice(4), 10) / 1024;
+  };
+  t.equal(flagOf(256), 32);
+  for (const memory of [512, 1024, 2048, 4096])
+    t.ok(flagOf(memory) * 7.5 < memory, `${memory} MiB`);
+  t.equal(flagOf(2048, 512), 512, 'a request has what it asks for');
+});
 
 t.test('any number of classes, without a box', async (t) => {
   const { run, executor } = await anExecutor(t, {

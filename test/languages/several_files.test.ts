@@ -1,8 +1,13 @@
 // needs: c, cpp, java, javascript, python
 /** Programs of several files: what is compiled with the main source, and what is found when it runs. */
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import t from 'tap';
+import { LANGUAGES } from '../../src/languages/common/registry.ts';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import { anExecutor, PLAIN } from '../executor/an_executor.ts';
 import { judging } from '../executor/judgings.ts';
+import { notChecked } from '../support/report.ts';
 
 const { run } = await anExecutor(t, { switches: PLAIN });
 
@@ -106,6 +111,83 @@ t.test(
     });
   },
 );
+
+const SAYS = 'public static void main(String[] a) { System.out.print(';
+const SIX =
+  'package lib; public class Six {\n  public static int six(int n) { return 42 / (n + 1); } }';
+const USES_SIX = `package é.日; class First {} public class Program {\n\n${SAYS}lib.Six.six(0) + " " + Program.class.getName()); } }`;
+
+t.test('Java: a package of any letters', async (t) => {
+  const outcome = await outcomeOf('java', USES_SIX, { 'lib/Six.java': SIX });
+  t.match(outcome, { verdict: 'AC', stdout: '42 é.日.Program', stderr: '' });
+});
+
+t.test('Java: a stack trace names the files', async (t) => {
+  const divides = USES_SIX.replace('six(0)', 'six(-1)');
+  for (const file of ['Six.java', '%41 o?#日.java']) {
+    const { verdict, exit_code, stderr } = await outcomeOf('java', divides, {
+      [`lib/${file}`]: SIX,
+      'Seven.java': 'class Seven {}',
+    });
+    t.match({ verdict, exit_code }, { verdict: 'RE', exit_code: 1 });
+    t.equal(
+      stderr.split('\n').slice(1).join('\n'),
+      `\tat lib.Six.six(${file}:2)\n\tat é.日.Program.main(Main.java:3)\n`,
+    );
+  }
+});
+
+t.test('Java: files of a package or a module', async (t) => {
+  for (const [path, words] of [
+    ['lib/package-info.java', '@Deprecated package lib;'],
+    ['package-info.java', '@Deprecated package lib;'],
+    ['module-info.java', 'module m { requires java.logging; }'],
+    ['src/module-info.java', 'module m { }'],
+  ] as const) {
+    const outcome = await outcomeOf('java', USES_SIX, { 'lib/Six.java': SIX, [path]: words });
+    t.match(outcome, { verdict: 'AC', stdout: '42 é.日.Program', stderr: '' }, path);
+  }
+  for (const [path, words, stderr] of [
+    ['module-info.java', 'module m { requires x.y; }', /: error: module not found: x\.y\n/],
+    [
+      'a-module-info.java',
+      'module m { }',
+      /: error: module declarations should be in a file named/,
+    ],
+    ['my-package-info.java', '@Deprecated package lib;', /: error: package annotations should be/],
+  ] as const) {
+    const outcome = await outcomeOf('java', USES_SIX, { 'lib/Six.java': SIX, [path]: words });
+    t.match(outcome, { verdict: 'CE', stderr }, path);
+    t.ok(outcome.stderr.startsWith(`${path}:1: error: `), path);
+  }
+});
+
+t.test('Java: files without a class are classes of their names', async (t) => {
+  const javac = await newestJavac();
+  if (javac === null) {
+    t.pass('classes', { skip: notChecked('no JDK of 25 or newer in /usr/lib/jvm') });
+    return;
+  }
+  const { toolchains } = await findToolchains({
+    languages: LANGUAGES.filter(({ name }) => name === 'java'),
+    chosen: { java: javac },
+  });
+  const newer = await anExecutor(t, { toolchains, switches: PLAIN });
+  const files = [{ path: 'Six.java', bytes: Buffer.from('void main() { IO.print("not me"); }') }];
+  const code = 'void main() { IO.print(getClass().getName()); }';
+  const outcome = await newer.run('java', code, { judging: judging({ files }) });
+  t.match(outcome, { verdict: 'AC', stdout: 'Main', stderr: '' });
+});
+
+/** Null: none takes a main without a class. */
+async function newestJavac(): Promise<string | null> {
+  for (const name of await readdir('/usr/lib/jvm')) {
+    const home = join('/usr/lib/jvm', name);
+    const release = await readFile(join(home, 'release'), 'utf8').catch(() => '');
+    if (Number(release.match(/^JAVA_VERSION="(\d+)/m)?.[1]) >= 25) return join(home, 'bin/javac');
+  }
+  return null;
+}
 
 t.test('Python: the work folder is first in sys.path, if there are files', async (t) => {
   const code =

@@ -1,5 +1,5 @@
 // needs: python, cpp, java, c, javascript
-import { chmod, copyFile, mkdir, realpath, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, realpath, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import t from 'tap';
 import { profilesFor } from '../../src/executor/profiles.ts';
@@ -144,6 +144,47 @@ t.test("of this clone, JavaScript's box sees only Node and its preloaded file", 
   for (const { from, to } of mounts.filter(({ from }) => from.startsWith(clone))) {
     t.match(from, own[to] ?? /nothing/, to);
   }
+});
+
+t.test('a toolchain that would show the home folder, or one of ours, is passed over', async (t) => {
+  const home = join(t.testdir({ bin: {}, lib: {}, '.data': {} }));
+  const python = await realpath('/usr/bin/python3');
+  const chosen = { python: join(home, 'bin/python3'), cpp: join(home, 'bin/g++') };
+  await copyFile(python, chosen.python);
+  await copyFile(await realpath('/usr/bin/g++'), chosen.cpp);
+  const library = basename(python);
+  await symlink(join('/usr/lib', library), join(home, 'lib', library));
+  const languages = LANGUAGES.filter(({ name }) => name in chosen);
+  const found = async (private_folders: readonly string[]) => {
+    const { toolchains, passed_over } = await findToolchains({
+      languages,
+      chosen,
+      private_folders,
+    });
+    return {
+      at: [...toolchains.values()].map(({ at }) => at).sort(),
+      why: passed_over.map(({ candidate, why }) => `${candidate}: ${why}`).sort(),
+    };
+  };
+  const own = Object.values(chosen).sort();
+  t.strictSame(await found([]), { at: own, why: [] }, 'in a folder of its own');
+  const refused = (hidden: string) => ({
+    at: ['/usr/bin/g++', '/usr/bin/python3'],
+    why: own.map(
+      (path) =>
+        `${path}: programs would see all of ${home}, and with it ${hidden}: install it below /usr/local, or in a folder of its own`,
+    ),
+  });
+  t.strictSame(await found([join(home, '.data')]), refused(join(home, '.data')));
+  const before = process.env['HOME'];
+  t.teardown(() => {
+    process.env['HOME'] = before;
+  });
+  process.env['HOME'] = home;
+  t.strictSame(await found([]), refused(home));
+  process.env['HOME'] = join(home, 'bin');
+  const { at } = await found([]);
+  t.notOk(at.includes(chosen.cpp), 'the folder of the compiler itself');
 });
 
 t.test('tools outside the system folders are mounted where they are', async (t) => {

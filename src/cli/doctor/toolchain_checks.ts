@@ -1,4 +1,5 @@
 /** Which toolchain runs each language here, and which candidates were passed over. */
+import { resolve } from 'node:path';
 import { languageSwitches } from '../../config.ts';
 import type { DebianPackage, Language } from '../../languages/common/language.ts';
 import { BY_NAME } from '../../languages/common/registry.ts';
@@ -9,7 +10,11 @@ export const toolchains: Check = {
   name: 'toolchains',
   look: async ({ config }) => {
     const languages = config.languages.map((name) => BY_NAME.get(name)!);
-    const found = await findToolchains({ languages, switches: languageSwitches(config) });
+    const found = await findToolchains({
+      languages,
+      switches: languageSwitches(config),
+      private_folders: [resolve(config.state_dir)],
+    });
     return [...languages.map((language) => findingOf(found, language)), ...notesOf(found)];
   },
 };

@@ -131,12 +131,15 @@ const asOperand = (path: string) => (/^[-@]/.test(path) ? `./${path}` : path);
  */
 const TOOL_SAYS = /^[^\s:|]+: (.*)$/gm;
 const FILES = /File size limit exceeded|File too large|No space left on device|Disk full\?/;
+/** A fault of the compiler's own it reports itself, with a line of the source. It cannot do so when its stack is full. */
+const STACK = /Segmentation fault signal terminated program cc1/;
 const MEMORY = /Killed signal|out of memory|memory exhausted|Cannot allocate memory/;
 
 function limitMet(said: string): LimitMet | null {
   for (const { 1: words = '', index } of said.matchAll(TOOL_SAYS)) {
     if (FILES.test(words)) return { limit: 'files', said_until: index };
     if (MEMORY.test(words)) return { limit: 'memory', said_until: index };
+    if (STACK.test(words)) return { limit: 'stack', said_until: index };
   }
   return null;
 }

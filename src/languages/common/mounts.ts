@@ -162,7 +162,7 @@ async function loadedBy(program: string, objects: readonly string[]): Promise<st
   return [...stdout.matchAll(/(?:^|=>)\s+(\/\S+) \(0x/gm)].map(([, file]) => file!);
 }
 
-const real = (path: string) => realpath(path).catch(() => path);
+export const real = (path: string) => realpath(path).catch(() => path);
 
 async function existing(path: string): Promise<string[]> {
   return (await lstat(path).catch(() => null)) === null ? [] : [path];
@@ -180,4 +180,5 @@ export function withoutNested(paths: readonly string[]): string[] {
   return paths.filter((path) => !others(path).some((other) => isUnder(other, path))).sort();
 }
 
-const isUnder = (parent: string, path: string) => path === parent || path.startsWith(`${parent}/`);
+export const isUnder = (parent: string, path: string) =>
+  path === parent || path.startsWith(`${parent}/`);

@@ -5,8 +5,10 @@
  * own folders come before those of PATH.
  */
 import { open, realpath } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { IsOn, Language, Probed, Search, Toolchain } from './language.ts';
+import { isUnder, real } from './mounts.ts';
 import { firstLine } from './probing.ts';
 import { LANGUAGES } from './registry.ts';
 
@@ -31,10 +33,13 @@ export type ToolchainOptions = {
   chosen?: Readonly<Record<string, string>>;
   /** By name; a switch that is not named is on. */
   switches?: Readonly<Record<string, boolean>>;
+  /** No box may see these, nor the home folder. */
+  private_folders?: readonly string[];
 };
 
 export async function findToolchains(options: ToolchainOptions = {}): Promise<FoundToolchains> {
-  const { languages = LANGUAGES, chosen = {}, switches = {} } = options;
+  const { languages = LANGUAGES, chosen = {}, switches = {}, private_folders = [] } = options;
+  const hidden = await Promise.all([...homeFolder(), ...private_folders].map(real));
   const folders = ['/usr/bin', '/usr/local/bin', ...pathFolders(options.path)];
   const search: Search = { named: (program) => folders.map((folder) => join(folder, program)) };
   const isOn = switchReader(switches);
@@ -44,7 +49,7 @@ export async function findToolchains(options: ToolchainOptions = {}): Promise<Fo
       const first = chosen[language.name];
       const others = await language.candidates(search);
       const candidates = first === undefined ? others : [first, ...others];
-      return firstThatWorks(language, candidates, isOn, passed_over);
+      return firstThatWorks(language, candidates, { isOn, hidden, passed_over });
     }),
   );
   const installed = found.filter((one) => one !== null);
@@ -59,11 +64,12 @@ function pathFolders(path = process.env['PATH'] ?? ''): string[] {
   return path.split(':').filter((folder) => folder.startsWith('/'));
 }
 
+type Looking = { isOn: IsOn; hidden: readonly string[]; passed_over: PassedOver[] };
+
 async function firstThatWorks(
   language: Language,
   candidates: readonly string[],
-  isOn: IsOn,
-  passed_over: PassedOver[],
+  { isOn, hidden, passed_over }: Looking,
 ): Promise<Installed | null> {
   const asked = new Set<string>();
   for (const candidate of candidates) {
@@ -71,8 +77,9 @@ async function firstThatWorks(
     if (file === null || asked.has(file)) continue;
     asked.add(file);
     const answer = await answerOf(language, await plainName(candidate, file), isOn);
-    if ('found' in answer) return { ...answer.found, language };
-    passed_over.push({ language: language.name, candidate, why: answer.why });
+    const why = 'found' in answer ? await shownBy(answer.found, hidden) : answer.why;
+    if ('found' in answer && why === null) return { ...answer.found, language };
+    passed_over.push({ language: language.name, candidate, why: why! });
   }
   return null;
 }
@@ -84,6 +91,26 @@ async function answerOf(language: Language, file: string, isOn: IsOn): Promise<P
   } catch (error) {
     return { why: firstLine((error as Error).message) };
   }
+}
+
+function homeFolder(): string[] {
+  try {
+    return [homedir()];
+  } catch {
+    // HOME is not set, and the user has no name: so in some containers.
+    return [];
+  }
+}
+
+/** A toolchain in a folder such as ~/bin is mounted with everything beside that folder. */
+async function shownBy(found: Toolchain, hidden: readonly string[]): Promise<string | null> {
+  for (const { from } of [...found.mounts, ...(found.compiler?.mounts ?? [])]) {
+    const folder = await real(from);
+    const shown = hidden.find((path) => folder === '/' || isUnder(folder, path));
+    if (shown === undefined) continue;
+    return `programs would see all of ${folder}, and with it ${shown}: install it below /usr/local, or in a folder of its own`;
+  }
+  return null;
 }
 
 /**

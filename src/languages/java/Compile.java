@@ -1,5 +1,7 @@
 import com.sun.source.tree.ClassTree;
 import com.sun.source.tree.CompilationUnitTree;
+import com.sun.source.tree.IdentifierTree;
+import com.sun.source.tree.MemberSelectTree;
 import com.sun.source.tree.Tree;
 import com.sun.source.util.TaskEvent;
 import com.sun.source.util.TaskListener;
@@ -20,11 +22,14 @@ import java.io.OutputStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.net.URI;
+import java.net.URISyntaxException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.LocalDateTime;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -254,10 +259,21 @@ public final class Compile {
     }
 
     private void noteOrder(CompilationUnitTree unit) {
-      String prefix = unit.getPackageName() == null ? "" : unit.getPackageName() + ".";
+      String prefix = unit.getPackageName() == null ? "" : nameOf(unit.getPackageName()) + ".";
       for (Tree tree : unit.getTypeDecls()) {
         if (tree instanceof ClassTree) declared.add(prefix + ((ClassTree) tree).getSimpleName());
       }
+    }
+
+    /** Letter for letter: toString() of a tree escapes what is not Latin-1. The parts may be many, so no recursion. */
+    private static String nameOf(Tree tree) {
+      Deque<CharSequence> parts = new ArrayDeque<>();
+      Tree at = tree;
+      for (; at instanceof MemberSelectTree; at = ((MemberSelectTree) at).getExpression()) {
+        parts.addFirst(((MemberSelectTree) at).getIdentifier());
+      }
+      parts.addFirst(at instanceof IdentifierTree ? ((IdentifierTree) at).getName() : at.toString());
+      return String.join(".", parts);
     }
 
     /** The first class with a main, in the order of the sources. Without one it is the first class, and the JVM reports it. */
@@ -364,9 +380,18 @@ public final class Compile {
     private final String text;
 
     Source(String path, String text) {
-      super(URI.create("mem:///Main.java"), Kind.SOURCE);
+      super(uriOf(path), Kind.SOURCE);
       this.path = path;
       this.text = text;
+    }
+
+    /** javac writes its last part into each class, and stack traces name it. */
+    private static URI uriOf(String path) {
+      try {
+        return new URI("mem", null, "/" + path, null);
+      } catch (URISyntaxException e) {
+        throw new IllegalArgumentException(e);
+      }
     }
 
     @Override
@@ -383,7 +408,7 @@ public final class Compile {
     @Override
     public boolean isNameCompatible(String simpleName, Kind kind) {
       if (kind != Kind.SOURCE) return false;
-      boolean named = path.endsWith("/" + simpleName + ".java");
+      boolean named = ("/" + path).endsWith("/" + simpleName + ".java");
       return named || SourceVersion.isIdentifier(simpleName);
     }
   }

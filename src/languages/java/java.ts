@@ -207,15 +207,21 @@ function heapBytes({ memory_bytes }: RunLimits): number {
 }
 
 /**
- * Of the main thread. A request that asks for a stack gets it. If the stack may be as large as the memory, it is small enough
- * that endless recursion ends in a StackOverflowError: to throw it, the JVM takes up to five times what the stack has.
+ * Of the main thread. A request that asks for less than it gets by itself gets that. Else the stack is small enough that endless
+ * recursion ends in a StackOverflowError: to throw it, the JVM takes up to five times what the stack has, and for a large stack
+ * up to seven and a half times.
  */
 function stackBytes(limits: RunLimits): number {
   const { stack_bytes, memory_bytes } = limits;
-  const most = stack_bytes < memory_bytes ? stack_bytes : heapBytes(limits) / 5;
-  return Math.max(most, THREAD_STACK_KIB * 1024);
+  const heap = heapBytes(limits);
+  const is_asked = stack_bytes < Math.min(memory_bytes, MOST_STACK_BYTES);
+  const most = is_asked ? stack_bytes : Math.max(heap / 8, Math.min(heap / 5, LARGE_STACK_BYTES));
+  return Math.max(Math.min(most, MOST_STACK_BYTES), THREAD_STACK_KIB * 1024);
 }
 
+const LARGE_STACK_BYTES = 64 * MiB;
+/** With more, a JVM does not start. It is also what a run gets that asks for no stack, where the memory is as large. */
+const MOST_STACK_BYTES = 1024 * MiB;
 const THREAD_STACK_KIB = 1024;
 
 /** A resident compiler cannot keep to a lower limit of memory, and does not keep more of its diagnostics. */

@@ -67,6 +67,23 @@ const arrays = ['c', 'cpp'].flatMap((language): CompileCase[] => [
   },
 ]);
 
+/** The parsers recurse for these: the one of C for a parenthesis, the one of C++ for a statement. */
+const NESTED: Record<string, (levels: number) => string> = {
+  c: (levels) => `return ${'('.repeat(levels)}0${')'.repeat(levels)};`,
+  cpp: (levels) => `int x = 0; ${'if (x) '.repeat(levels)}x = 1; return x;`,
+};
+
+const stacks = Object.entries(NESTED).map(([language, body]): CompileCase => {
+  const code = (levels: number) =>
+    `#include <stdio.h>\nint main(void) { puts("OK nested"); ${body(levels)} }\n`;
+  return {
+    ...{ name: `${language}: stack of the compiler`, because: BECAUSE, language },
+    claim: 'a source that is nested too deeply is a compile error that names the limit',
+    hostile: hostile(code(200_000), compilerLimit('64 MiB of stack')),
+    honest: { code: code(500), verdict: 'AC', says: /^OK nested$/m },
+  };
+});
+
 /** Includes itself and prints at every level: 2 to the power of 190 lines. */
 const TALKING = `#ifndef DEPTH
 #define DEPTH
@@ -101,6 +118,7 @@ const CRASH = 'An exception has occurred in the compiler (17). java.lang.OutOfMe
 
 export const compileAtLimits: readonly CompileCase[] = [
   ...arrays,
+  ...stacks,
   {
     name: 'diagnostics until a limit ends them',
     claim: 'endless diagnostics do not cut off the line that names the limit',
