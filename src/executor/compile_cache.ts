@@ -11,7 +11,8 @@
  * - A key is an HMAC, with a secret of this folder, over account, recipe (language, compiler, version, flags) and
  *   source. So an account finds only programs that it compiled itself, and neither the time of an answer nor a name on
  *   disk shows what another account submitted.
- * - An artefact in use is never removed: each use has a `CacheLease`, and the leases are counted.
+ * - An artefact that this process uses is never removed by it: each use has a `CacheLease`, and the leases are counted. Another
+ *   process with the same folder does not see them, so each worker of a machine should have its own (OPERATING.md).
  * - The bounds count what the disk loses: the blocks and inodes of an entry's folder, files and index entry, and the number
  *   of entries, each of which takes three to eleven inodes. The size of a small program is a twentieth of its blocks. An entry
  *   counts by an estimate until a background task has measured it. After a restart it counts as it was measured.
