@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { LanguageName } from '../src/domain/limits.ts';
-import { createBare } from './support/bare.ts';
+import { createBare, LANES } from './support/bare.ts';
 import { openBox } from './support/box.ts';
 import { type Program, programs, source } from './support/programs.ts';
 import { against, type Measure, publish } from './support/report.ts';
@@ -19,7 +19,6 @@ import { median, quantile } from './support/stats.ts';
 const exec = promisify(execFile);
 const ROUNDS = 3;
 const IDLE_MS = 25;
-const LANES = 2;
 
 type Sample = { ms: number[]; all_s: number; cpu_ms: number };
 type Way = (lanes: number, count: number, idle_ms: number) => Promise<Sample>;

@@ -4,6 +4,7 @@
  * Everything runs on this machine: PostgreSQL with fsync, web, worker and the client.
  */
 import { setTimeout as wait } from 'node:timers/promises';
+import { LANES } from './support/bare.ts';
 import { openBox } from './support/box.ts';
 import { against, type Measure, publish } from './support/report.ts';
 import { type JudgedAnswer, startService } from './support/service.ts';
@@ -83,7 +84,8 @@ const compared = (n: number): Test => ({ stdin: `${n}\n`, expected_output: `${2 
 const bare = (n: number): Test => ({ stdin: `${n}\n` });
 
 const box = await openBox();
-const service = await startService();
+// As many slots on each machine: what is sent at once shares them, and the long submissions have to be more.
+const service = await startService({ RUNLEDGER_SLOTS: `${LANES}` });
 try {
   await wait(SETTLE_S * 1000);
   publish('judging', 'what does a test cost beyond its own run?', [

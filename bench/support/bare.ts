@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Program } from './programs.ts';
 
-const LANES = 2;
+/** Programs at a time, in comparisons of rates: of the bare command, and slots of the service that is compared with it. */
+export const LANES = 2;
 const python = '/usr/bin/python3';
 
 export type Bare = {

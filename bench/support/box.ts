@@ -11,9 +11,9 @@ import { openSandbox } from '../../src/executor/sandbox.ts';
 import { BASE_ENVIRONMENT } from '../../src/languages/common/box.ts';
 import { BY_NAME, ON_BY_DEFAULT } from '../../src/languages/common/registry.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
+import { LANES } from './bare.ts';
 
 const BUILD = join(import.meta.dirname, '../../build');
-const SLOTS = 2;
 const KEY = 'bench';
 
 export async function openBox() {
@@ -26,7 +26,7 @@ export async function openBox() {
   const sandbox = await openSandbox({
     launcher: join(BUILD, 'launcher'),
     zygote: join(BUILD, 'zygote.so'),
-    slots: SLOTS,
+    slots: LANES,
     stream_slots: 3,
     profiles: await profilesFor(toolchains),
     store_dir: cache.artefacts_folder,

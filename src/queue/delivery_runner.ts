@@ -81,6 +81,8 @@ export type RunnerOptions = {
   readonly announcements?: Announcements | undefined;
   /** The runner has failed if it has fetched nothing for so long. */
   readonly fetch_ms?: number;
+  /** A job whose NOTIFY was lost, or whose time has come, waits this long at most. */
+  readonly poll_ms?: number | undefined;
   readonly log: Log;
 };
 
@@ -93,7 +95,6 @@ export type Runner = {
   readonly ended: Promise<void>;
 };
 
-/** A job whose NOTIFY was lost, or whose time has come, waits this long at most. */
 const POLL_MS = 1000;
 /** How long a job waits for a task of this process before it is returned to the queue. */
 const UNCLAIMED_MS = 500;
@@ -141,6 +142,7 @@ export function openDeliveryEpoch(
     concurrency,
     onFailed: () => context.onFailed(),
     announcements: options.announcements,
+    poll_ms: options.poll_ms,
     log,
   });
   const recorded = context.addLocker(runner.locker);
@@ -188,7 +190,7 @@ export function startRunner(pool: RunnerPool, options: RunnerOptions): Runner {
   const events = new EventEmitter() as NonNullable<Parameters<typeof runTaskList>[0]['events']>;
   const shutdown = Promise.withResolvers<void>();
   let stopping = false;
-  const { announcements, concurrency, fetch_ms = FETCH_MS } = options;
+  const { announcements, concurrency, fetch_ms = FETCH_MS, poll_ms = POLL_MS } = options;
   let has_failed = false;
   const fail = () => {
     if (!stopping && !has_failed) options.onFailed?.();
@@ -224,7 +226,7 @@ export function startRunner(pool: RunnerPool, options: RunnerOptions): Runner {
     {
       events,
       concurrency,
-      pollInterval: POLL_MS,
+      pollInterval: poll_ms,
       noHandleSignals: true,
       logger: loggerTo(options.log),
       preset: {

@@ -1,16 +1,16 @@
 /**
  * 10,000 requests generated from the OpenAPI document with a seed: valid ones, ones with a few changes, and bytes. Every
- * answer is a 4xx or 2xx in a shape of the document; the server rejects every request that the schema rejects; and
+ * answer is a 4xx or 2xx that the document has for that operation, in its shape; the server rejects every request that the schema rejects; and
  * afterwards the process holds no more descriptors and memory than before.
  */
 
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { Agent, request } from 'node:http';
+import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import t from 'tap';
 import { heldBy } from '../../src/config/connections.ts';
 import { eventually, until } from '../support/eventually.ts';
 import { wire } from './support/call.ts';
-import { type Document, readDocument } from './support/document.ts';
+import { type Document, disagreements, operationOf, readDocument } from './support/document.ts';
 import { type Chance, seeded, seedOfRun } from './support/random.ts';
 import { type Service, startService } from './support/service.ts';
 import type { WebProcess } from './support/web_process.ts';
@@ -93,6 +93,7 @@ t.test('fuzzing from the OpenAPI document', async (t) => {
 
 type Fuzzer = { service: Service; document: Document; key: string; agent: Agent; chance: Chance };
 type Sent = { method: string; path: string; headers: Record<string, string>; body?: Buffer };
+type Answer = { status: number; headers: IncomingHttpHeaders; text: string };
 type Tally = { statuses: Map<string, number>; odd: string[]; loose: string[] };
 
 /** The connections over TCP of this machine that are not closed here. */
@@ -160,16 +161,24 @@ async function tryOne(fuzzer: Fuzzer, tally: Tally): Promise<void> {
   count(tally, reply === null ? RESET : String(reply.status));
   if (reply === null) return;
   const shown = `${sent.method} ${sent.path} ${sent.body?.toString('latin1').slice(0, 200)} -> ${reply.status} ${reply.text.slice(0, 200)}`;
-  // The answer to HEAD has no body to check.
-  const bare = sent.method === 'HEAD' && reply.text === '';
-  const rejected =
-    reply.status >= 400 &&
-    reply.status < 500 &&
-    (bare || document.check('Problem', parsed(reply.text)));
-  if (!rejected && !(reply.status >= 200 && reply.status < 300)) tally.odd.push(shown);
+  const wrong = wrongWith(document, sent, reply);
+  if (wrong.length > 0) tally.odd.push(`${shown}: ${wrong}`);
   if (value !== undefined && reply.status === 202 && !document.check('SubmissionRequest', value)) {
     tally.loose.push(shown);
   }
+}
+
+/** What the document does not say of the answer. */
+function wrongWith(document: Document, { method, path }: Sent, { status, headers, text }: Answer) {
+  const operation = operationOf(document.json, method, path);
+  const answer = { status, headers, text, json: parsed(text) };
+  const is_kind = (hundreds: number) => Math.floor(status / 100) === hundreds;
+  if (!is_kind(2) && !is_kind(4)) return [`a ${status}`];
+  if (operation) return disagreements(document, operation, answer, method !== 'HEAD');
+  // An address or a method that the document does not have.
+  if (is_kind(2)) return method === 'OPTIONS' && text === '' ? [] : ['no such operation'];
+  const is_right = (method === 'HEAD' && text === '') || document.check('Problem', answer.json);
+  return is_right ? [] : ['no problem'];
 }
 
 const parsed = (text: string): unknown => {
@@ -357,7 +366,7 @@ function oddHeader(chance: Chance): Record<string, string> {
 }
 
 function send(port: number, agent: Agent, { method, path, headers, body }: Sent) {
-  return new Promise<{ status: number; text: string } | null>((resolve, reject) => {
+  return new Promise<Answer | null>((resolve, reject) => {
     const length = body === undefined ? {} : { 'content-length': body.length };
     const options = {
       host: '127.0.0.1',
@@ -371,7 +380,8 @@ function send(port: number, agent: Agent, { method, path, headers, body }: Sent)
       const chunks: Buffer[] = [];
       res.on('data', (chunk) => chunks.push(chunk));
       res.on('end', () => {
-        resolve({ status: res.statusCode!, text: Buffer.concat(chunks).toString() });
+        const text = Buffer.concat(chunks).toString();
+        resolve({ status: res.statusCode!, headers: res.headers, text });
       });
     });
     req.on('error', (error: NodeJS.ErrnoException) => {

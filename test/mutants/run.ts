@@ -5,7 +5,8 @@
  *
  * It works in copies of the tree (build/mutants) and on one PostgreSQL.
  * Each test file first runs unchanged and must pass there. A mutant is killed by the first assertion that fails, and the
- * line of the mutant shows which. A test that runs out of time proves nothing, and neither does a change that does not load.
+ * line of the mutant shows which. A test that runs out of time proves nothing, and neither does a change that does not load:
+ * a source that cannot be imported, SQL that cannot be migrated, or a process that does not start.
  * Exit status 1 unless every mutant was killed.
  */
 import { spawn } from 'node:child_process';
@@ -86,7 +87,7 @@ async function inEveryTree<T>(items: readonly T[], work: (item: T, tree: string)
 }
 
 /** Mutants change sources only: the rest of the tree is linked. */
-function copyTo(tree: string): void {
+export function copyTo(tree: string): void {
   rmSync(tree, { recursive: true, force: true });
   mkdirSync(join(tree, 'build'), { recursive: true });
   const copied = ['src', 'sql', 'test'];
@@ -137,7 +138,7 @@ function describe(end: End): string {
   return end.kind === 'did not load' ? `${end.kind}: ${end.why}` : end.kind;
 }
 
-async function outcomeOf(
+export async function outcomeOf(
   mutant: Mutant,
   tree: string,
   usual_ms: Map<string, number>,
@@ -151,8 +152,12 @@ async function outcomeOf(
     path,
     original.replace(mutant.find, () => mutant.replace),
   );
-  const derived = mutant.file.startsWith('sql/') ? await writeSchema(tree, url) : [];
+  const derived = DERIVED.map((file) => join(tree, file)).map(
+    (file) => [file, readFileSync(file, 'utf8')] as const,
+  );
   try {
+    const why = await loadProblem(mutant.file, tree, url);
+    if (why !== null) return { kind: 'NOT LOADED', why };
     const ends: End[] = [];
     for (const test of mutant.tests) {
       const end = await runTest(test, tree, url, longer(usual_ms.get(test)!));
@@ -168,21 +173,37 @@ async function outcomeOf(
 }
 
 /**
- * Verify compares a database's functions with what these files say of them, so it would name every change, whatever the change
- * does. Returns the files as they were. If the change is no SQL, they stay as they are, and the test says that it did not load.
+ * Verify compares a database's functions with what these files say of them, so it would name every change to SQL, whatever the
+ * change does. So they are written again, and changed back afterwards.
  */
-async function writeSchema(tree: string, url: string): Promise<(readonly [string, string])[]> {
-  const files = ['sql/schema.txt', 'sql/definitions.txt', 'DATA.md'].map((file) =>
-    join(tree, file),
-  );
-  const kept = files.map((file) => [file, readFileSync(file, 'utf8')] as const);
-  const child = spawn(process.execPath, ['test/sql/schema_dump.ts'], {
+const DERIVED = ['sql/schema.txt', 'sql/definitions.txt', 'DATA.md'];
+
+/** Why a changed file cannot be used at all; null if it can. */
+async function loadProblem(file: string, tree: string, url: string): Promise<string | null> {
+  if (file.startsWith('sql/')) return problemOf(['test/sql/schema_dump.ts'], tree, url);
+  if (!file.endsWith('.ts')) return null;
+  const importing = (tree: string) => {
+    const script = `await import(${JSON.stringify(join(tree, file))}); process.exit()`;
+    return problemOf(['--input-type=module', '--eval', script], tree, url);
+  };
+  const why = await importing(tree);
+  // A thread's main file cannot be imported elsewhere, changed or not.
+  return why !== null && why === (await importing(resolve('.'))) ? null : why;
+}
+
+/** The error with which the program ended; null if it ended well. */
+async function problemOf(args: readonly string[], tree: string, url: string) {
+  const child = spawn(process.execPath, args, {
     cwd: tree,
     env: { ...process.env, RUNLEDGER_TEST_DATABASE_URL: url },
-    stdio: 'ignore',
+    stdio: ['ignore', 'ignore', 'pipe'],
   });
-  await once(child, 'close');
-  return kept;
+  const said: Buffer[] = [];
+  child.stderr.on('data', (chunk: Buffer) => said.push(chunk));
+  const [code] = await once(child, 'close');
+  if (code === 0) return null;
+  const [error] = /^\w*Error\b.*/m.exec(Buffer.concat(said).toString()) ?? [];
+  return error ?? `exit status ${code}`;
 }
 
 const isAlone = (test: string) => readFileSync(test, 'utf8').includes('aloneOnItsServer(');
@@ -235,11 +256,14 @@ function onResult(parser: Parser, see: (result: Result) => void): void {
   });
 }
 
-function endOf({ name, fullname, diag }: Result): End {
-  const { expired } = (diag ?? {}) as { expired?: unknown };
+/** What a test says where PostgreSQL, web or a worker did not even start: not one assertion was about the change. */
+const NOT_STARTED = /^(Error: )?no PostgreSQL for tests|\bdid not start\b/m;
+
+export function endOf({ name, fullname, diag }: Pick<Result, 'name' | 'fullname' | 'diag'>): End {
+  const { expired, message } = (diag ?? {}) as { expired?: unknown; message?: unknown };
   if (expired !== undefined) return { kind: 'timed out' };
-  // A migration with a mistake: not one test began.
-  if (name.startsWith('no PostgreSQL for tests')) return { kind: 'did not load', why: name };
+  const why = [name, message].find((text) => typeof text === 'string' && NOT_STARTED.test(text));
+  if (why !== undefined) return { kind: 'did not load', why: `${why}` };
   return { kind: 'failed', failed: fullname || name };
 }
 
@@ -248,4 +272,4 @@ function splitOnce(text: string, at: string): [string, string | null] {
   return index === -1 ? [text, null] : [text.slice(0, index), text.slice(index + at.length)];
 }
 
-process.exitCode = await main(process.argv.slice(2));
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2));

@@ -1,10 +1,28 @@
 /** Workers on separate machines: one is cut off from the network, one is killed. */
+import { execFileSync, fork } from 'node:child_process';
+import { once } from 'node:events';
 import t from 'tap';
 import { ownServer } from '../support/database.ts';
 import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
 import { admit, makeNetwork, noNetworks, ON_THE_NETWORK, urlFrom } from './network.ts';
 
 const skip = noNetworks() ?? false;
+
+t.test('the next network removes what a killed process left of its own', { skip }, async (t) => {
+  const names = () =>
+    `${execFileSync('ip', ['netns', 'list'])}${execFileSync('ip', ['-br', 'link'])}`;
+  const other = fork(new URL('networked_process.ts', import.meta.url));
+  const [id] = (await once(other, 'message')) as [string];
+  const all = () =>
+    [`rln${id}-2`, `rlb${id} `, `rlv${id}-2@`].filter((name) => names().includes(name));
+  makeNetwork(t);
+  t.equal(all().length, 3, 'and nothing of one that lives');
+  other.kill('SIGKILL');
+  await once(other, 'exit');
+  t.equal(all().length, 3);
+  makeNetwork(t);
+  t.same(all(), []);
+});
 
 t.test(
   'a machine that is cut off loses what it runs before it begins elsewhere',

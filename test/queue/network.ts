@@ -1,10 +1,11 @@
 /**
  * Machines for tests: network namespaces on a bridge, each with its own address. One can be cut off so that its packets are
- * lost without notice, as when a cable is pulled. Needs root; without it the test is skipped with a reason.
+ * lost without notice, as when a cable is pulled. Needs root; without it the test is skipped with a reason. The kernel keeps
+ * the network of a process that was killed. So its names have that process's id, and the next network removes it.
  */
 import { execFileSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, existsSync } from 'node:fs';
 import { connect } from '../../src/db.ts';
 import type { OwnServer } from '../support/database.ts';
 
@@ -40,9 +41,14 @@ export function noNetworks(): string | null {
   }
 }
 
+let made = 0;
+
 /** `subnet`: its first three numbers; only for a network in a namespace of its own. */
 export function makeNetwork(t: Test, subnet = someSubnet()): Network {
-  const id = randomInt(0x1000, 0xffff).toString(16);
+  removeLeftNetworks();
+  made += 1;
+  // With the prefix and a machine's number, the names of interfaces have at most 15 bytes.
+  const id = `${process.pid.toString(36)}_${made}`;
   const bridge = `rlb${id}`;
   const namespaces: string[] = [];
   t.teardown(() => {
@@ -74,6 +80,32 @@ export function makeNetwork(t: Test, subnet = someSubnet()): Network {
       };
     },
   };
+}
+
+/** Of processes that were killed. */
+export function removeLeftNetworks(): void {
+  const isLeft = (pid: string) => !existsSync(`/proc/${Number.parseInt(pid, 36)}`);
+  const names = (...args: string[]) =>
+    ip(...args)
+      .toString()
+      .split('\n')
+      .map((line) => line.split(' ')[0]!);
+  const remove = (...args: string[]) => {
+    try {
+      ip(...args);
+    } catch {
+      // Another process removes it at the same time.
+    }
+  };
+  // With its namespace goes one end of each cable, and so the other end.
+  for (const name of names('netns', 'list')) {
+    const [, pid] = /^rln([0-9a-z]+)_/.exec(name) ?? [];
+    if (pid !== undefined && isLeft(pid)) remove('netns', 'del', name);
+  }
+  for (const name of names('-br', 'link', 'show', 'type', 'bridge')) {
+    const [, pid] = /^rlb([0-9a-z]+)_/.exec(name) ?? [];
+    if (pid !== undefined && isLeft(pid)) remove('link', 'del', name);
+  }
 }
 
 const someSubnet = () => `10.${randomInt(64, 255)}.${randomInt(0, 255)}`;

@@ -11,6 +11,7 @@ t.test('nothing is lost or repeated', async (t) => {
   try {
     const { wrong, ...report } = await chaos({ seed, submissions: 60, workers: 3, say });
     t.same(wrong, []);
+    t.ok(Object.keys(report.harms).length > 0, 'while it was harmed');
     t.comment(JSON.stringify(report));
   } catch (error) {
     if (!(error instanceof CannotIsolate)) throw error;

@@ -4,6 +4,7 @@ import { connect } from '../../src/db.ts';
 import { verify } from '../../src/store/verify.ts';
 import type { Got } from '../webhooks/receiver.ts';
 import type { Seen } from './follow.ts';
+import { PROGRAMS } from './programs.ts';
 import type { Service } from './service.ts';
 
 export type Accepted = {
@@ -40,7 +41,6 @@ type Row = {
 export async function check(
   service: Service,
   accepted: readonly Accepted[],
-  expected: ReadonlyMap<string, string>,
   got: readonly Got[],
 ): Promise<{ wrong: string[]; facts: Facts }> {
   const db = connect(service.database.urls.owner, { name: 'checks', max: 2 });
@@ -55,7 +55,7 @@ export async function check(
         where type not like 'delivery.%'
       ) e on e.stream = s.id group by 1, 2, 3, 4`;
     const wrong = [
-      ...endings(rows, accepted, expected),
+      ...endings(rows, accepted),
       ...(await leftovers(db)),
       ...webhooks(accepted, got),
     ];
@@ -67,11 +67,9 @@ export async function check(
   }
 }
 
-function endings(
-  rows: readonly Row[],
-  accepted: readonly Accepted[],
-  expected: ReadonlyMap<string, string>,
-): string[] {
+const VERDICTS = new Map<string, string>(PROGRAMS.map(({ name, verdict }) => [name, verdict]));
+
+function endings(rows: readonly Row[], accepted: readonly Accepted[]): string[] {
   const wrong: string[] = [];
   const byId = new Map(rows.map((row) => [row.id, row]));
   for (const { id, program, cancelled, seen } of accepted) {
@@ -86,7 +84,7 @@ function endings(
     else if (cancelled !== (row.status === 'cancelled'))
       wrong.push(`${id}: ${cancelled ? 'cancelled' : 'not cancelled'}, and ended in ${row.status}`);
     else if (cancelled) continue;
-    else if (row.verdict !== expected.get(program) && !(row.verdict === 'IE' && row.deaths >= 3))
+    else if (row.verdict !== VERDICTS.get(program) && !(row.verdict === 'IE' && row.deaths >= 3))
       wrong.push(
         `${id}: ${program} ended in ${row.verdict} after ${row.deaths} deaths: ${JSON.stringify(row.end)}`,
       );

@@ -7,7 +7,8 @@ import type { Service } from './service.ts';
 export type Harm = {
   name: string;
   weight: number;
-  run: (service: Service, dice: Dice) => Promise<void>;
+  /** Answers whether it did anything: what it would harm may have ended, or may not be there. */
+  run: (service: Service, dice: Dice) => Promise<boolean>;
 };
 
 export const HARMS: readonly Harm[] = [
@@ -16,9 +17,10 @@ export const HARMS: readonly Harm[] = [
     weight: 6,
     async run({ workers }, dice) {
       const worker = dice.pick(workers);
-      worker.kill();
+      const is_killed = worker.kill();
       await wait(dice.whole(0, 1500));
       await worker.revive();
+      return is_killed;
     },
   },
   {
@@ -26,9 +28,10 @@ export const HARMS: readonly Harm[] = [
     weight: 4,
     async run({ workers }, dice) {
       const worker = dice.pick(workers);
-      worker.signal('SIGSTOP');
+      const is_stopped = worker.signal('SIGSTOP');
       await wait(dice.whole(500, 9000));
       worker.signal('SIGCONT');
+      return is_stopped;
     },
   },
   {
@@ -36,10 +39,11 @@ export const HARMS: readonly Harm[] = [
     weight: 4,
     async run({ workers }, dice) {
       const { machine } = dice.pick(workers);
-      if (machine === null) return;
+      if (machine === null) return false;
       machine.cut();
       await wait(dice.whole(500, 9000));
       machine.heal();
+      return true;
     },
   },
   {
@@ -47,9 +51,10 @@ export const HARMS: readonly Harm[] = [
     weight: 3,
     async run({ workers }, dice) {
       const worker = dice.pick(workers);
-      worker.signal('SIGTERM');
+      const is_told = worker.signal('SIGTERM');
       await wait(dice.whole(3500, 5000));
       await worker.revive();
+      return is_told;
     },
   },
   {
@@ -57,7 +62,7 @@ export const HARMS: readonly Harm[] = [
     weight: 3,
     async run({ workers }, dice) {
       const pid = dice.pick(workers).launcher();
-      if (pid !== null) tell(pid, 'SIGKILL');
+      return pid !== null && tell(pid, 'SIGKILL');
     },
   },
   {
@@ -65,9 +70,10 @@ export const HARMS: readonly Harm[] = [
     weight: 3,
     async run({ webs }, dice) {
       const web = dice.pick(webs);
-      web.kill();
+      const is_killed = web.kill();
       await wait(dice.whole(0, 1500));
       await web.revive();
+      return is_killed;
     },
   },
   {
@@ -75,9 +81,10 @@ export const HARMS: readonly Harm[] = [
     weight: 2,
     async run({ webs }, dice) {
       const web = dice.pick(webs);
-      web.signal('SIGTERM');
+      const is_told = web.signal('SIGTERM');
       await wait(dice.whole(3500, 5000));
       await web.revive();
+      return is_told;
     },
   },
   {
@@ -85,9 +92,10 @@ export const HARMS: readonly Harm[] = [
     weight: 2,
     async run({ webs }, dice) {
       const web = dice.pick(webs);
-      web.signal('SIGSTOP');
+      const is_stopped = web.signal('SIGSTOP');
       await wait(dice.whole(500, 6000));
       web.signal('SIGCONT');
+      return is_stopped;
     },
   },
   {
@@ -97,6 +105,7 @@ export const HARMS: readonly Harm[] = [
       await database.kill();
       await wait(dice.whole(0, 3000));
       await database.start();
+      return true;
     },
   },
   {
@@ -106,9 +115,11 @@ export const HARMS: readonly Harm[] = [
       const pid = database.pid();
       // With its children, which serve without the postmaster.
       const all = childrenOf(pid);
-      for (const one of [pid, ...all]) tell(one, 'SIGSTOP');
+      const is_stopped = tell(pid, 'SIGSTOP');
+      for (const one of all) tell(one, 'SIGSTOP');
       await wait(dice.whole(500, 4000));
       for (const one of [...all, pid]) tell(one, 'SIGCONT');
+      return is_stopped;
     },
   },
   {
@@ -116,12 +127,12 @@ export const HARMS: readonly Harm[] = [
     weight: 1,
     async run({ database }, dice) {
       const all = childrenOf(database.pid());
-      if (all.length > 0) tell(dice.pick(all), 'SIGKILL');
+      return all.length > 0 && tell(dice.pick(all), 'SIGKILL');
     },
   },
 ];
 
-/** Harms the service, up to three harms at a time, until it is stopped. */
+/** Harms the service, up to three harms at a time, until it is stopped. `onHarm` gets the name of each that did anything. */
 export function startHarm(service: Service, dice: Dice, onHarm: (name: string) => void) {
   const stopping = new AbortController();
   const bag = HARMS.flatMap((harm) => Array.from({ length: harm.weight }, () => harm));
@@ -132,8 +143,7 @@ export function startHarm(service: Service, dice: Dice, onHarm: (name: string) =
       const harm = own.pick(bag);
       // Two harms at once to the database would be one.
       if (harm.name.includes('database') && lane > 0) continue;
-      onHarm(harm.name);
-      await harm.run(service, own);
+      if (await harm.run(service, own)) onHarm(harm.name);
     }
   });
   return {
@@ -146,10 +156,11 @@ export function startHarm(service: Service, dice: Dice, onHarm: (name: string) =
   };
 }
 
-function tell(pid: number, signal: NodeJS.Signals): void {
+/** False: it has ended by now. */
+function tell(pid: number, signal: NodeJS.Signals): boolean {
   try {
-    process.kill(pid, signal);
+    return process.kill(pid, signal);
   } catch {
-    // It has ended by now.
+    return false;
   }
 }

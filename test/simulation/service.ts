@@ -28,8 +28,10 @@ type Test = { teardown(work: () => unknown): void };
 export type Member = {
   readonly name: string;
   pid(): number | null;
-  kill(): void;
-  signal(signal: NodeJS.Signals): void;
+  /** As signal does. */
+  kill(): boolean;
+  /** False if it has ended. */
+  signal(signal: NodeJS.Signals): boolean;
   /** Starts it again if it has ended, and again if that start ends, as an operator's supervisor would. */
   revive(): Promise<void>;
   /** Kills it, and it is not revived. */
@@ -203,7 +205,7 @@ async function startMember(folder: string, options: MemberOptions): Promise<Memb
     if (why) throw new CannotIsolate(why);
     throw new Error(`${name} ended before it was ready, see ${folder}`);
   }
-  const signal = (which: NodeJS.Signals) => void (alive && child.kill(which));
+  const signal = (which: NodeJS.Signals) => alive && child.kill(which);
   return {
     name,
     pid: () => (alive ? (child.pid ?? null) : null),

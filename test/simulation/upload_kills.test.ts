@@ -3,6 +3,7 @@
  * whole or not at all, the same upload sent again stores it, and what the killed one left goes.
  */
 import { randomBytes } from 'node:crypto';
+import { readdirSync, readlinkSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { connect as connectSocket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -54,10 +55,14 @@ const archive = archiveOf({
   'data/secret/2.ans': '2\n',
 });
 
+const half = archive.subarray(0, archive.length / 2);
+
 const folder = await mkdtemp(join(tmpdir(), 'runledger-upload-kills-'));
 t.teardown(() => rm(folder, { recursive: true, force: true }));
 
-const service = await startService(t, { folder, webs: 1, workers: 0, ca_file: '' }).catch(
+const env = { RUNLEDGER_STATE_DIR: join(folder, 'web') };
+const uploads = join(folder, 'web', 'uploads');
+const service = await startService(t, { folder, webs: 1, workers: 0, ca_file: '', env }).catch(
   (error: unknown) => {
     // Not thrown: what was started must be torn down.
     if (error instanceof CannotIsolate) t.pass('upload kills', { skip: error.message });
@@ -66,6 +71,19 @@ const service = await startService(t, { folder, webs: 1, workers: 0, ca_file: ''
   },
 );
 if (service !== null) await kills(service);
+
+/** In the file of an upload, which has no name, so only its process shows it. */
+function arrivedBytes(pid: number): number {
+  const sizeOf = (fd: string) => {
+    try {
+      return readlinkSync(fd).startsWith(uploads) ? statSync(fd).size : 0;
+    } catch {
+      return 0; // it was closed
+    }
+  };
+  const open = readdirSync(`/proc/${pid}/fd`).map((fd) => `/proc/${pid}/fd/${fd}`);
+  return open.reduce((sum, fd) => sum + sizeOf(fd), 0);
+}
 
 async function kills({ database, webs: [web] }: Service): Promise<void> {
   const db = connect(database.superuser_url, { name: 'test', max: 2 });
@@ -109,9 +127,9 @@ async function kills({ database, webs: [web] }: Service): Promise<void> {
       `Content-Length: ${archive.length}`,
     ];
     socket.write(`${head.join('\r\n')}\r\n\r\n`);
-    socket.write(sent === 'all' ? archive : archive.subarray(0, archive.length / 2));
+    socket.write(sent === 'all' ? archive : half);
     await until(async () => {
-      if (lock === null) return socket.writableLength === 0;
+      if (lock === null) return arrivedBytes(web!.pid()!) === half.length;
       const waiting = await db`
         select from pg_stat_activity where wait_event_type = 'Lock' and query like ${`%${lock.waits}%`}`;
       return waiting.length > 0;
@@ -129,6 +147,7 @@ async function kills({ database, webs: [web] }: Service): Promise<void> {
       await until(() => web!.pid() === null);
       await release();
       await web!.revive();
+      t.same(readdirSync(uploads), [], 'nothing of it is left on the disk');
       const idle = () =>
         db`select from pg_stat_activity where state <> 'idle' and query like '%test_set%' and pid <> pg_backend_pid()`;
       await until(async () => (await idle()).length === 0);

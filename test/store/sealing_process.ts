@@ -1,7 +1,6 @@
-/** A process that seals without end, until it is killed. It reports when it begins. */
+/** A process that seals without end, until it is killed. */
 import { connect } from '../../src/db.ts';
 import { seal } from './seal_now.ts';
 
 const db = connect(process.argv[2]!, { name: 'sealing', max: 1 });
-process.send!('begins');
 for (;;) await seal(db);

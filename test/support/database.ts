@@ -27,6 +27,7 @@ import {
 } from '../../src/local/roles.ts';
 import { copyCluster } from './cluster.ts';
 import type { Kept } from './keeper.ts';
+import { ownFolder } from './own_folders.ts';
 import { eventProblems, lineOf } from './strange_events.ts';
 
 /** As much of tap's `t` as this file uses. */
@@ -208,7 +209,7 @@ export async function ownServer(
   settings: Record<string, string> = {},
   options: DatabaseOptions = {},
 ): Promise<OwnServer> {
-  const folder = await mkdtemp(join(tmpdir(), 'runledger-own-'));
+  const folder = await mkdtemp(ownFolder());
   const make = () => randomBytes(16).toString('hex');
   const copied = await copyCluster(join(folder, 'data'));
   const password = copied?.password ?? make();

@@ -103,6 +103,23 @@ ok 1 - a.test.ts # time=3ms
   });
 });
 
+t.test('what is still to do has not passed, and keeps its reason', async (t) => {
+  const text = `TAP version 14
+# Subtest: a.test.ts
+    not ok 1 - Java # TODO with the next JDK
+    ok 2 - happens to hold # TODO with the next JDK
+    not ok 3 - later # TODO
+    ok 4 - real
+    1..4
+ok 1 - a.test.ts # time=3ms
+1..1`;
+  t.strictSame(await counted(text), {
+    passed: 1,
+    failed: 0,
+    skipped: { 'with the next JDK': 2, later: 1 },
+  });
+});
+
 t.test('a test without an assertion fails, however deep it is', async (t) => {
   const text = `TAP version 14
 # Subtest: test/a.test.ts

@@ -28,8 +28,11 @@ export function countResults(parser: Parser, counts: Counts): void {
   parser.on('result', ({ ok, skip, todo, name, fullname }: Result) => {
     if (typeof skip === 'string' && skip.startsWith(NOT_CHECKED))
       addTo(counts.unchecked, skip.slice(NOT_CHECKED.length), 1);
-    else if (skip) addTo(counts.skipped, typeof skip === 'string' ? skip : name, 1);
-    else if (todo || (ok && !empty.has(fullname))) counts.passed++;
+    else if (skip || todo) {
+      // What is still to do does not hold, whether or not it happens to pass.
+      const reason = skip || todo;
+      addTo(counts.skipped, typeof reason === 'string' ? reason : name, 1);
+    } else if (ok && !empty.has(fullname)) counts.passed++;
     else counts.failed++;
   });
 }

@@ -28,6 +28,7 @@ import { join, resolve } from 'node:path';
 import { Parser } from 'tap-parser';
 import { endHung } from './hung.ts';
 import { lacking, needsOf } from './needs.ts';
+import { removeLeftFolders } from './own_folders.ts';
 import { PREPARED_VARIABLE } from './prepared.ts';
 import { addTo, type Counts, countResults, newCounts, printFiles } from './report.ts';
 
@@ -61,6 +62,7 @@ async function run(paths: readonly string[]): Promise<number> {
 
 async function runTap(files: readonly string[], counts: Counts): Promise<number | null> {
   const prepared = makePrepared();
+  removeLeftFolders();
   const tap = spawn(
     'setpriv',
     ['--pdeathsig=KILL', 'tap', '--reporter=tap', `--jobs=${JOBS}`, ...files],

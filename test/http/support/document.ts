@@ -4,7 +4,7 @@
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { call } from './call.ts';
+import { call, type Reply } from './call.ts';
 
 type Schema = object;
 type Content = { schema: Schema; examples?: Record<string, { value: unknown }> };
@@ -18,7 +18,7 @@ type Parameter = {
   schema: Schema;
 };
 
-type Operation = {
+export type Operation = {
   operationId: string;
   tags: string[];
   summary: string;
@@ -68,6 +68,39 @@ export async function readDocument(origin: string, view = withClosedAnswers): Pr
     checkSchema,
     check: (name, value) => checkSchema({ $ref: `#/components/schemas/${name}` }, value),
   };
+}
+
+/** Of a request's method and address; null: the document has none. HEAD is answered as GET is. */
+export function operationOf({ paths }: Document['json'], method: string, target: string) {
+  const path = target.split('?')[0]!;
+  const isOf = (template: string) =>
+    new RegExp(`^${template.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+')}$`).test(path);
+  const template = Object.keys(paths).find(isOf);
+  const asked = method === 'HEAD' ? 'get' : method.toLowerCase();
+  return (template !== undefined && paths[template]![asked]) || null;
+}
+
+/** Where an answer is not as the operation says: its status, its headers, and the body, which an answer to HEAD does not have. */
+export function disagreements(
+  document: Document,
+  { responses }: Operation,
+  { status, headers, text, json }: Omit<Reply, 'rawHeaders'>,
+  has_body = true,
+): string[] {
+  const response = responses[String(status)];
+  if (response === undefined) return [`${status} is not documented`];
+  const namesIn = (object: object) => Object.keys(object).map((name) => name.toLowerCase());
+  const documented = namesIn(response.headers ?? {});
+  const found = namesIn(document.json.components['headers']!)
+    .filter((name) => Object.hasOwn(headers, name) && !documented.includes(name))
+    .map((name) => `${name} is not documented`);
+  if (text === '' && !(has_body && response.content)) return found;
+  const type = headers['content-type']?.split(';')[0] ?? 'no type';
+  const content = response.content?.[type];
+  if (content === undefined || !has_body) found.push(`a body of ${type} is not documented`);
+  else if (type === 'application/json' && !document.checkSchema(content.schema, json))
+    found.push('its body is not as the schema says');
+  return found;
 }
 
 /** Without it, an answer may have any field more than the document says. */
