@@ -86,7 +86,8 @@ t.test('the OpenAPI document and the page have what is on, and nothing else', as
   const { properties } = other.document.components.schemas.SubmissionRequest;
   t.strictSame(properties.language.enum, ['javascript', 'js', 'c']);
   const { items } = other.document.components.schemas.Languages;
-  t.strictSame(items.enum, ['javascript', 'c']);
+  t.notOk(items.enum, 'one that is switched on later is no mistake of the answer');
+  t.match(items.description, /javascript or c\b|javascript, c\b/);
   const submit = other.document.paths['/api/submit'].post.requestBody.content['application/json'];
   t.strictSame(
     Object.values(submit.examples).map(({ value }) => value.language),
@@ -128,7 +129,7 @@ type Document = {
   components: {
     schemas: {
       SubmissionRequest: { properties: { language: { enum: string[]; description: string } } };
-      Languages: { items: { enum: string[] } };
+      Languages: { items: { enum?: string[]; description: string } };
     };
   };
   paths: {

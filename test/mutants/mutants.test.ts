@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { freshDatabase } from '../support/database.ts';
+import { ownServer } from '../support/database.ts';
 import { mutants } from './mutants.ts';
 import { copyTo, endOf, outcomeOf } from './run.ts';
 
@@ -21,7 +21,8 @@ t.test('its tests are there', async (t) => {
 t.test('a change that does not load kills nothing', async (t) => {
   const tree = join(t.testdir(), 'tree');
   copyTo(tree);
-  const { superuser_url } = await freshDatabase(t);
+  // What runs on a given server sets the passwords of its roles.
+  const { superuser_url } = await ownServer(t);
   const test = 'test/domain/verdicts.test.ts';
   const change = { tests: [test], why: 'for this test' };
   const kindOf = (mutant: { file: string; find: string; replace: string }) =>

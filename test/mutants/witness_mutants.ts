@@ -66,7 +66,7 @@ export const witnessMutants: readonly Mutant[] = [
       'await folder.put(origin',
       'void folder.put(origin',
     ],
-    ['a tree is written once', 'if (!isTree(stored.get(origin), checkpoint))', 'if (true)'],
+    ['a tree is written once', 'if (!kept || !isTree(kept, checkpoint))', 'if (true)'],
     [
       'a write that failed is no write',
       'stored.delete(origin);',

@@ -1,4 +1,5 @@
 /** A forwarder to the database, on its own port, that a test can cut and mend. */
+import { randomInt } from 'node:crypto';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import type { Test } from './web_process.ts';
 
@@ -19,10 +20,12 @@ export async function cuttable(t: Test, url: string): Promise<Cuttable> {
   const lost = new Set<Socket>();
   /** What each connection began with: it names its application. */
   const beginnings = new WeakMap<Socket, Buffer>();
+  // One that no other server has, so that none takes the port while it is cut.
+  const address = `127.1.${randomInt(1, 255)}.${randomInt(1, 255)}`;
   let server = await listen(0);
   const { port } = server.address() as AddressInfo;
   const here = new URL(url);
-  here.hostname = '127.0.0.1';
+  here.hostname = address;
   here.port = String(port);
 
   function listen(at: number): Promise<Server> {
@@ -46,7 +49,7 @@ export async function cuttable(t: Test, url: string): Promise<Cuttable> {
           });
         }
       });
-      made.listen(at, '127.0.0.1', () => resolve(made));
+      made.listen(at, address, () => resolve(made));
     });
   }
   const cut = () =>
