@@ -32,6 +32,8 @@ t.test('all files name the same machines', async (t) => {
   t.equal(patroni.etcd.hosts, at(2379));
   const peers = machines.map(({ name, address }) => `${name}=http://${address}:2380`);
   t.equal(etcd.get('ETCD_INITIAL_CLUSTER'), peers.join());
+  const changing = ['127.0.0.1', ...machines.map(({ address }) => address)];
+  t.same(patroni.restapi.allowlist, changing, 'a machine with HAProxy may only read');
   t.match(haproxy, /on-marked-down shutdown-sessions/);
 });
 
