@@ -86,27 +86,31 @@ async function ask(
 ): Promise<string | null> {
   const { signal } = new AbortController();
   let ours = verified;
+  /** Why what it says is no answer. If its tree is not ours, either, that is worse. */
+  let lost: string | null = null;
   const last = await readNow(db, (tx) => lastCosigned(tx, verified.origin, key));
   for (let count = 0; count < MOST_ASKS; count++) {
     const addition = additionText(ours.size, [], ours.note);
     const answer = await askWitness(url.replace(/\/$/, ''), addition, signal);
     if (answer.status === WITNESS_STATUS.cosigned) {
       checkCosigned(ours.note, answer.body, key);
-      return null;
+      break;
     }
     const size = answer.status === WITNESS_STATUS.other_size ? parseSize(answer.body) : null;
     if (size === null) throw new NoAnswer(`it answered ${answer.status}`);
-    const lost = wentBack(last, verified.origin, key, size);
-    if (lost !== null) throw new NoAnswer(lost);
-    if (size === 0) return null;
+    lost ??= wentBack(last, verified.origin, key, size);
+    if (size === 0) break;
     if (size === ours.size)
       return `the log was rolled back or forked: witness ${name} says that it has signed another tree of ${size} events`;
     const other = await checkpointOf(db, policy, size, verified);
+    if (other === null && lost !== null) break;
     if (other === null)
       return `the log was rolled back or forked: witness ${name} says that it has signed a tree of ${size} events, and the log has no checkpoint of that size that fits`;
     ours = other;
+    if (count === MOST_ASKS - 1) throw new NoAnswer('it answers with another size each time');
   }
-  throw new NoAnswer('it answers with another size each time');
+  if (lost !== null) throw new NoAnswer(lost);
+  return null;
 }
 
 /** Our checkpoint of this size, if it is of the same log as the one that was verified. The log may have grown since. */

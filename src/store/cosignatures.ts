@@ -80,7 +80,7 @@ export function wentBack(
   if (signed === null || !signatureBy(signed, key)) return null;
   const before = unlessBad(() => parseCheckpoint(signed.text));
   if (before?.origin !== origin || before.size <= size) return null;
-  return `it says that it has signed a tree of ${size} events, and has signed one of ${before.size}: it has lost its file, or somebody answers in its place`;
+  return `it says that it has signed a tree of ${size} events, and has signed one of ${before.size}: it has lost its file and may sign another tree, or somebody answers in its place`;
 }
 
 /** A note has at most 64 signatures, and one is the log's. */

@@ -3,9 +3,10 @@
  *
  * What must stay true: about one origin it decides one request at a time, from reading what it cosigned last to having
  * stored what it cosigns now, and it answers after that. What it decides depends on the files alone. It keeps in memory which
- * trees it has stored, and signs such a tree again without a write: anybody who has a checkpoint can ask for that, and the
- * log's own request must not wait behind the disk for long. So each connection also has one request in line at most, and one
- * that is gone loses its turn.
+ * tree it has stored last, and signs that tree again without a write: anybody who has a checkpoint can ask for that, and the
+ * log's own request must not wait behind the disk for long. If the file has another tree than that, somebody has changed the
+ * folder, and nothing is signed. So that none waits long, each connection also has one request in line at most, and one that
+ * is gone loses its turn.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -30,7 +31,7 @@ import {
   signatureLine,
   type VerifierKey,
 } from '../proof/note.ts';
-import type { WitnessFolder } from './witness_folder.ts';
+import { BadWitnessFolder, type WitnessFolder } from './witness_folder.ts';
 
 export type WitnessOptions = {
   folder: WitnessFolder;
@@ -81,12 +82,12 @@ export async function startWitness(options: WitnessOptions): Promise<Witness> {
   const route = async (req: IncomingMessage): Promise<Answer | null> => {
     const read = { '/health': () => health(options), '/metrics': () => metrics.text() }[req.url!];
     if (read && req.method === 'GET')
-      return {
+      return inLine(req.socket, async () => ({
         status: 200,
         type:
           req.url === '/health' ? 'application/json' : 'text/plain; version=0.0.4; charset=utf-8',
         body: await read(),
-      };
+      }));
     if (read || req.url !== '/add-checkpoint') return { status: 404, body: 'not found\n' };
     if (req.method !== 'POST') return { status: 405, body: 'add-checkpoint is a POST\n' };
     const answer = await inLine(req.socket, async () => {
@@ -200,6 +201,11 @@ function createAddCheckpoint(
     const { note, checkpoint } = addition;
     const { origin, size, root } = checkpoint;
     const last = await folder.last(origin);
+    const kept = stored.get(origin);
+    if (kept && !isTree(kept, last))
+      throw new BadWitnessFolder(
+        `the folder has a tree of ${last.size} events for ${origin}, and this process has stored one of ${kept.size}: somebody has changed the folder`,
+      );
     const conflict = conflictOf(addition, last);
     if (conflict) {
       // Two signed trees of one size prove a fork. A proof does not: anybody can send a wrong one with the log's checkpoint.
@@ -221,7 +227,7 @@ function createAddCheckpoint(
     // It could not be read again, and without it nothing is cosigned for this origin any more.
     if (Buffer.byteLength(noteText(cosigned)) > MOST_NOTE_BYTES) return TOO_LONG;
     // Where the tree is the same, too: the last write may have failed after the new name was seen.
-    if (!isTree(stored.get(origin), checkpoint)) {
+    if (!kept || !isTree(kept, checkpoint)) {
       stored.delete(origin);
       await folder.put(origin, cosigned);
       stored.set(origin, checkpoint);
@@ -239,8 +245,8 @@ function createAddCheckpoint(
   };
 }
 
-const isTree = (one: Witnessed | undefined, { size, root }: Witnessed): boolean =>
-  one?.size === size && one.root.equals(root);
+const isTree = (one: Witnessed, { size, root }: Witnessed): boolean =>
+  one.size === size && one.root.equals(root);
 
 function parsed(body: Buffer): Addition | BadNote {
   try {

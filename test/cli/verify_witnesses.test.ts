@@ -117,6 +117,7 @@ t.test('a log is not rolled back under a later name', async (t) => {
 
 t.test('what a witness answers is not believed without its signature', async (t) => {
   const log = await aLog(t);
+  const early = await log.grown(5, 'early');
   const newest = await log.grown(10, 'a');
   let status = 409;
   let body = '7\n';
@@ -142,7 +143,8 @@ t.test('what a witness answers is not believed without its signature', async (t)
   body = '0\n';
   t.same(await ask(), { problems: [], unanswered: [] }, 'it has signed none');
   const now_s = Math.floor(Date.now() / 1000);
-  const text = newest.note.slice(0, newest.note.lastIndexOf('\n\n') + 1);
+  const textOf = (note: string) => note.slice(0, note.lastIndexOf('\n\n') + 1);
+  const text = textOf(newest.note);
   const [north] = witnesses;
   status = 200;
   for (const [seconds, how] of [
@@ -165,7 +167,7 @@ t.test('what a witness answers is not believed without its signature', async (t)
   beforeAnswer = async () => {
     waiting += 1;
     if (waiting === 2) {
-      await putCosignature(log.superuser, north!, 1, now_s - 900);
+      await putCosignature(log.superuser, north!, 2, now_s - 900);
       meanwhile.resolve();
     }
     await meanwhile.promise;
@@ -181,6 +183,24 @@ t.test('what a witness answers is not believed without its signature', async (t)
       ),
     );
   }
+  body = `${early.size}\n`;
+  const another = new RegExp(`says that it has signed another tree of ${early.size} events$`);
+  const forked = { problems: [another, another], unanswered: [] };
+  matchLists(t, await ask(), forked, 'that is worse than a lost file');
+  let asks = 0;
+  beforeAnswer = async () => {
+    asks += 1;
+    if (asks < 2) return;
+    status = 200;
+    body = signatureLine(north!.sign(textOf(early.note), now_s));
+  };
+  matchLists(
+    t,
+    await askWitnesses(log.db, { ...asked, witnesses: asked.witnesses.slice(0, 1) }, newest),
+    { problems: [], unanswered: [/has lost its file/] },
+    'its tree is ours',
+  );
+  beforeAnswer = async () => {};
   for (const [code, text, why] of [
     [200, '', /its answer has no signature of its own/],
     [200, '— north AAAA\n', /its answer has no signature of its own/],

@@ -341,7 +341,7 @@ t.test('a witness that has gone back is a problem, and is not led on', async (t)
   const restored = await aWitness(t, [KEY.signer.verifier], { dir });
   t.same(restored.key, honest.key);
   const lost = {
-    problem: `it says that it has signed a tree of 0 events, and has signed one of ${size}: it has lost its file, or somebody answers in its place`,
+    problem: `it says that it has signed a tree of 0 events, and has signed one of ${size}: it has lost its file and may sign another tree, or somebody answers in its place`,
     forked: false,
   };
   const later = web([restored]);

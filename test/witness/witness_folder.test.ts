@@ -149,6 +149,28 @@ t.test('a tree that this process has stored is signed again without a write', as
   t.equal(begun(), failed + 6, 'another process does not know how the write ended');
 });
 
+t.test('nothing is signed where the folder lost what this process has stored', async (t) => {
+  const dir = await temporaryFolder(t);
+  const witness = await aWitness(t, logs, { dir });
+  t.equal((await witness.add(log.addition(0, 300))).status, 200);
+  const [file] = await notes(dir);
+  const before = await readFile(join(dir, file!));
+  t.equal((await witness.add(log.addition(300, 400))).status, 200);
+  const after = await readFile(join(dir, file!));
+  for (const is_gone of [true, false]) {
+    await (is_gone ? rm(join(dir, file!)) : writeFile(join(dir, file!), before));
+    for (const [old, size] of [
+      [0, 400],
+      [300, 400],
+      [400, 400],
+      [300, 500],
+    ] as const)
+      t.equal((await witness.add(log.addition(old, size))).status, 500);
+  }
+  await writeFile(join(dir, file!), after);
+  t.equal((await witness.add(log.addition(400, 500))).status, 200, 'it has it again');
+});
+
 t.test('a request that is gone loses its turn', async (t) => {
   const dir = await realpath(await temporaryFolder(t));
   const [entered, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
