@@ -53,6 +53,8 @@ t.test('a package in one folder, and a package on disk, are the same package', a
     keeper.onFile,
   );
   t.strictSame(nested.set, flat.set);
+  const beside = await read(t, { ...inside, 'sums/sample/notes.txt': 'x' });
+  t.strictSame(beside.set, flat.set, 'with a folder of the author beside its own');
   t.strictSame(set, flat.set);
   t.strictSame([...keeper.kept.keys()].sort(), [...flat.keeper.kept.keys()].sort());
 });

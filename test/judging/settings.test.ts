@@ -1,6 +1,29 @@
 /** YAML files, hostile and wrong. */
 import t from 'tap';
+import { DEFAULT_PACKAGE_BOUNDS } from '../../src/judging/packages/package_bounds.ts';
+import { YamlReader } from '../../src/judging/packages/settings.ts';
 import { archiveOf, LEGACY, legacy, NEW, newer, rejectAll, rejects } from './packages.ts';
+
+t.test('null is as if nothing stood there, and in quotes it is a text', async (t) => {
+  const settings = async (text: string) => {
+    async function* open() {
+      yield Buffer.from(text);
+    }
+    const entry = { path: 'problem.yaml', size: text.length, open };
+    return new YamlReader(DEFAULT_PACKAGE_BOUNDS).read(entry);
+  };
+  for (const nothing of ['null', 'Null', 'NULL', '~', '']) {
+    const found = await settings(`a: ${nothing}\nb: "${nothing}"`);
+    t.equal(found.oneOf('a', ['x']), null);
+    t.equal(found.number('a', { min: 0, max: 1 }), null);
+    t.equal(found.strings('a'), null);
+    t.equal(found.words('a'), null);
+    t.same([...found.map('a').keys()], []);
+    t.equal(found.text('b'), nothing);
+  }
+  t.equal((await settings('a: nullable')).text('a'), 'nullable');
+  t.equal((await settings('a: 1e-6')).text('a'), '1e-6', 'numbers stay as they are written');
+});
 
 t.test('YAML', async (t) => {
   const bomb = [

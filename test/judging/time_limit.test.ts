@@ -40,6 +40,8 @@ t.test('the slowest run that has to be in time bounds the limit from below', asy
   t.equal(timeLimitFrom(legacy, [submission(requirement('lower', 'b'))]), 4);
   const two = [submission(requirement('lower', 'a')), submission(requirement('lower', 'b'))];
   t.equal(timeLimitFrom(TIMING, two), 1.4);
+  const many = { ...instant, tests: new Array(300_000).fill({ name: 'a', cpu_time: 0 }) };
+  t.equal(timeLimitFrom(TIMING, [many]), 0.1);
 });
 
 t.test('whether a submission bounds the limit', async (t) => {

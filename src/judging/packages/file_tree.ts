@@ -25,7 +25,8 @@ export function treeOf(entries: readonly Entry[]): FileTree {
   if (top === undefined || others.length > 0 || root.files.size > 0)
     return { root, top_name: null };
   // A package whose only folder is `data` is a package that lacks problem.yaml.
-  if (top.folders.has('secret') || top.folders.has('sample')) return { root, top_name: null };
+  const is_data = top.folders.has('secret') || top.folders.has('sample');
+  if (is_data && !top.files.has('problem.yaml')) return { root, top_name: null };
   return { root: top, top_name: top.path };
 }
 

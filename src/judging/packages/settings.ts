@@ -1,8 +1,9 @@
 /**
  * Reads the YAML files of a package. Every scalar stays the text that the file has, so that `1e-6` as an argument is not
- * rewritten by way of a number; the reader of a key says what it must be. Each problem names the file and the key.
+ * rewritten by way of a number; the reader of a key says what it must be. `null` and `~` alone are as if nothing stood there.
+ * Each problem names the file and the key.
  */
-import { FAILSAFE_SCHEMA, load, realMapTag } from 'js-yaml';
+import { defineScalarTag, FAILSAFE_SCHEMA, load, NOT_RESOLVED, realMapTag } from 'js-yaml';
 import { type Constants, NO_CONSTANTS, replaceConstants } from './constants.ts';
 import type { Entry } from './entry_source.ts';
 import type { PackageBounds } from './package_bounds.ts';
@@ -10,7 +11,12 @@ import { PackageProblem } from './package_problem.ts';
 
 type Value = string | readonly Value[] | ReadonlyMap<Value, Value>;
 
-const SCHEMA = FAILSAFE_SCHEMA.withTags(realMapTag);
+const nothing = defineScalarTag('tag:yaml.org,2002:null', {
+  implicit: true,
+  identify: () => false,
+  resolve: (text) => (/^(null|Null|NULL|~|)$/.test(text) ? '' : NOT_RESOLVED),
+});
+const SCHEMA = FAILSAFE_SCHEMA.withTags(realMapTag, nothing);
 const DEPTH = 16;
 const ALIASES = 50;
 
