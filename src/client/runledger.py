@@ -511,27 +511,26 @@ class Runledger:
                     raise
                 answers = [failed for _ in part]
             for n, answer in enumerate(answers, begin):
-                if answer.get("error") == "unreachable":
-                    yield n, {**answer, "idempotency_key": items[n]["idempotency_key"]}
-                elif "error" in answer:
-                    yield n, answer
+                if "error" in answer:
+                    yield n, _keyed(answer, items[n])
                 elif answer.get("mismatch"):
                     # It has the id of another program's submission: this one was not run.
                     yield n, _mismatch(answer["id"])
                 else:
                     places.setdefault(answer["id"], []).append(n)
             if end < len(items):
-                yield from self._ended(places, None)
+                yield from self._ended(items, places, None)
         while places:
             began = time.monotonic()
-            yield from self._ended(places, LOOK_S)
+            yield from self._ended(items, places, LOOK_S)
             if places:
                 self._rest_of(began)
 
     def _ended(
-        self, places: dict[str, list[int]], wait_s: Optional[int]
+        self, items: Sequence[Mapping[str, Any]], places: dict[str, list[int]], wait_s: Optional[int]
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Those that have ended. They are taken out of places. With wait_s, where they cannot be read, all of them are."""
+        """Those that have ended. They are taken out of places. With wait_s, where one question fails for good,
+        what it asked for is taken out, too, and in an outage all of it."""
         ids = list(places)
         if wait_s is None:
             # Behind each batch there is one look. More of them would cost more of the rate than the batches.
@@ -543,15 +542,15 @@ class Runledger:
             except RunledgerError as failure:
                 if wait_s is None:
                     return
-                # It would fail in the same way for the others.
-                found = {id: {"id": id, **_failed(failure)} for id in places}
-                asked = list(places)
+                # An outage would last for the others, too. What is wrong with this question alone is not wrong with theirs.
+                asked = list(places) if _concerns_all(failure) else asked
+                found = {id: {"id": id, **_failed(failure)} for id in asked}
             for id in asked:
                 # Retention may have removed it.
                 ended = found.get(id) or {"id": id, "error": "not_found", "message": "It is there no longer."}
                 if "error" in ended or _has_ended(ended):
                     for n in places.pop(id):
-                        yield n, ended
+                        yield n, _keyed(ended, items[n])
             if not places:
                 return
 
@@ -963,6 +962,11 @@ def _never_sent(failure: Exception) -> bool:
     return getattr(getattr(failure, "reason", failure), "is_unconnected", False)
 
 
+def _concerns_all(failure: RunledgerError) -> bool:
+    """Each question would have the same answer now."""
+    return not isinstance(failure, ApiError) or failure.status in (401, 403, 429, 502, 503, 504)
+
+
 def _mismatch(id: str) -> dict[str, str]:
     message = f"the idempotency key is that of another request, submission {id}: use a new key for this one"
     return {"error": "idempotency_mismatch", "message": message, "id": id}
@@ -973,6 +977,13 @@ def _failed(failure: RunledgerError, in_doubt: bool = False) -> dict[str, Any]:
     in_doubt = in_doubt or not isinstance(failure, ApiError) or failure.may_be_done
     word = "unreachable" if in_doubt else failure.error
     return {"error": word, "message": str(failure)}
+
+
+def _keyed(answer: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    """With the key by which one that may have been accepted can be sent again."""
+    if answer.get("error") != "unreachable":
+        return answer
+    return {**answer, "idempotency_key": item["idempotency_key"]}
 
 
 def _has_ended(record: Mapping[str, Any]) -> bool:

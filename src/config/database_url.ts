@@ -21,6 +21,9 @@ export function undecodablePart(url: string): string | null {
 /** The name of the database; empty if the address has none. */
 const databaseOf = ({ pathname }: URL): string => decodeURIComponent(pathname.slice(1));
 
+/** graphile-worker's pg does not decode these two in a name. */
+export const canBeNamed = (url: string): boolean => !/%(23|3f)/i.test(new URL(url).pathname);
+
 /** With as little encoded as can be: graphile-worker's pg leaves %2F and some others as they are. */
 export function encodeDatabase(url: URL): void {
   const name = databaseOf(url);

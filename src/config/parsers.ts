@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import * as v from 'valibot';
 import { isKeyName, LOG_KEY, parseKey, type VerifierKey, WITNESS_KEY } from '../proof/note.ts';
-import { refusalOf, undecodablePart } from './database_url.ts';
+import { canBeNamed, refusalOf, undecodablePart } from './database_url.ts';
 
 export const text = (pattern: RegExp, message: string) =>
   v.pipe(v.string(), v.regex(pattern, message));
@@ -92,6 +92,10 @@ export const postgresUrl = v.pipe(
   v.check(
     (word) => !URL.canParse(word) || undecodablePart(word) === null,
     ({ input }) => `has a % in its ${undecodablePart(input)} that encodes nothing: write % as %25`,
+  ),
+  v.check(
+    (word) => !URL.canParse(word) || canBeNamed(word),
+    'has a database with # or ? in its name, which graphile-worker cannot open: rename the database',
   ),
 );
 

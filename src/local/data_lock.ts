@@ -87,6 +87,8 @@ function giveTo(made: number, uid: number): void {
 async function lock(descriptor: number, data_dir: string): Promise<boolean> {
   const child = spawn('flock', ['--nonblock', '3'], {
     stdio: ['ignore', 'ignore', 'pipe', descriptor],
+    // A Ctrl-C is for this process alone: `flock` ends at once by itself.
+    detached: true,
   });
   const said: Buffer[] = [];
   child.stderr!.on('data', (chunk: Buffer) => said.push(chunk));

@@ -252,10 +252,24 @@ t.test('the client in Python', { skip }, async (t) => {
     const long = await answering(t, [...batches, down]);
     const given_up = await python(t, long.origin, key, 1)('run_all', [items]);
     t.same(
-      given_up.value.map(([n, { id, error }]: [number, Json]) => [n, id, typeof error]),
-      ids.map((id, n) => [n, id, 'string']),
+      given_up.value.map(([n, { id, error, idempotency_key }]: [number, Json]) => [
+        ...[n, id, error],
+        typeof idempotency_key,
+      ]),
+      ids.map((id, n) => [n, id, 'unreachable', 'string']),
     );
     t.equal(long.seen.length, batches.length + 1 + 120 / 5, 'two minutes for all together');
+    const of_one = await answering(t, [
+      ...batches,
+      { status: 400, body: '{"error":"invalid_request","message":"no"}' },
+      looked(ids.slice(100), 'completed'),
+    ]);
+    const { value: others } = await python(t, of_one.origin, key, 1)('run_all', [items]);
+    t.same(
+      others.map(([n, { error, status }]: [number, Json]) => [n, error ?? status]),
+      ids.map((_, n) => [n, n < 100 ? 'invalid_request' : 'completed']),
+      'what is wrong with one question is not wrong with the others',
+    );
   });
 
   t.test('waits across an outage, and not without an end', async (t) => {

@@ -141,6 +141,11 @@ t.test('a percent sign of an address that encodes nothing is refused', async (t)
     ]);
   t.same(found('postgres://u:hid%FFden@h/db').length, 1, 'nor is it UTF-8');
   t.same(found('postgres://own%25er:%C3%BC%25@%2Frun/100%25'), []);
+  for (const name of ['a%23b', 'a%3Fb', 'a%3fb'])
+    t.match(found(`postgres://u:hid%23den@h/${name}`), [
+      /^DATABASE_URL: has a database with # or \?/,
+    ]);
+  t.same(found('postgres://u:hid%23%3Fden@h/db'), []);
 });
 
 t.test('parameters of an address are obeyed, left out or refused by name', async (t) => {

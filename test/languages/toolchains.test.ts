@@ -172,9 +172,11 @@ t.test('a toolchain that would show the home folder, or one of ours, is passed o
     at: ['/usr/bin/g++', '/usr/bin/python3'],
     why: own.map(
       (path) =>
-        `${path}: programs would see all of ${home}, and with it ${hidden}: install it below /usr/local, or in a folder of its own`,
+        `${path}: programs would see all of ${home}, and with it ${hidden}: install it in a folder of its own`,
     ),
   });
+  const below_lib = await findToolchains({ private_folders: ['/usr/lib/runledger/.data'] });
+  t.strictSame(below_lib.passed_over, [], 'of /lib a box has the link alone');
   t.strictSame(await found([join(home, '.data')]), refused(join(home, '.data')));
   const before = process.env['HOME'];
   t.teardown(() => {

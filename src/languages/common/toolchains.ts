@@ -4,7 +4,7 @@
  * from the box. So a candidate must be a real executable and must answer a probe, and the system's
  * own folders come before those of PATH.
  */
-import { open, realpath } from 'node:fs/promises';
+import { lstat, open, realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { IsOn, Language, Probed, Search, Toolchain } from './language.ts';
@@ -105,10 +105,12 @@ function homeFolder(): string[] {
 /** A toolchain in a folder such as ~/bin is mounted with everything beside that folder. */
 async function shownBy(found: Toolchain, hidden: readonly string[]): Promise<string | null> {
   for (const { from } of [...found.mounts, ...(found.compiler?.mounts ?? [])]) {
+    // Of /bin and /lib, a box has the link alone.
+    if ((await lstat(from).catch(() => null))?.isSymbolicLink()) continue;
     const folder = await real(from);
     const shown = hidden.find((path) => folder === '/' || isUnder(folder, path));
     if (shown === undefined) continue;
-    return `programs would see all of ${folder}, and with it ${shown}: install it below /usr/local, or in a folder of its own`;
+    return `programs would see all of ${folder}, and with it ${shown}: install it in a folder of its own`;
   }
   return null;
 }

@@ -207,9 +207,10 @@ function heapBytes({ memory_bytes }: RunLimits): number {
 }
 
 /**
- * Of the main thread. A request that asks for less than it gets by itself gets that. Else the stack is small enough that endless
- * recursion ends in a StackOverflowError: to throw it, the JVM takes up to five times what the stack has, and for a large stack
- * up to seven and a half times.
+ * Of the main thread. A request that asks for less than its memory, and for less than 1 GiB, gets that. 1 GiB is also what one
+ * has that does not ask, so the two cannot be told apart. Then the stack is small enough that endless recursion ends in a
+ * StackOverflowError: to throw it, the JVM takes up to five times what the stack has, and for a large stack up to seven and a
+ * half times.
  */
 function stackBytes(limits: RunLimits): number {
   const { stack_bytes, memory_bytes } = limits;
