@@ -53,8 +53,12 @@ begin
 
   again := fail_hopeless(lost, why.reason, now_at);
   ended := cardinality(lost) - coalesce(cardinality(again), 0);
-  if also_needs !~ '^[a-z0-9]{1,20}$'
-    or (select count(*) from graphile_worker._private_tasks t where strpos(t.identifier, '/') > 0) >= 400 then
+  if also_needs !~ '^[a-z0-9]{1,20}$' then
+    also_needs := null;
+  elsif also_needs is not null
+    and (select count(*) from graphile_worker._private_tasks t where strpos(t.identifier, '/') > 0) >= 400
+    and exists (select from unnest(again) s where not exists (
+      select from graphile_worker._private_tasks t where t.identifier = execution_task(concat_ws('/', s.language, also_needs)))) then
     also_needs := null;
   end if;
   select * into progress from queue_progress();

@@ -9,7 +9,14 @@ import {
   RUNS,
   sumUp,
 } from '../domain/rerun_changes.ts';
-import { findObstacle, type Original, readRerun, rerunKey, rerunOf } from '../store/reruns.ts';
+import {
+  cancelHopeless,
+  findObstacle,
+  type Original,
+  readRerun,
+  rerunKey,
+  rerunOf,
+} from '../store/reruns.ts';
 import type { Submissions } from '../store/submissions.ts';
 
 export type Rerun = {
@@ -101,6 +108,10 @@ async function rerunOne(
     if ('problem' in submitted) skipped = submitted.problem;
     else {
       const run = await ended(submitted.id, original.language, options);
+      if ('problem' in run) {
+        skipped = run.problem;
+        break;
+      }
       ids.push(submitted.id);
       runs.push(run);
       changes.push(changesOf(original, run));
@@ -129,13 +140,21 @@ async function submit(
   }
 }
 
-async function ended(id: string, language: string, options: Options): Promise<Measured> {
-  let run: Measured | null = null;
+async function ended(
+  id: string,
+  language: string,
+  options: Options,
+): Promise<Measured | { problem: string }> {
+  let run: Measured | { problem: string } | null = null;
   await over(async () => {
     const { status, measured } = await readRerun(options.db, id);
     run = measured;
-    if (status === 'pending')
-      return `waiting for a worker that runs ${language}, and the language of its checker, if it has one`;
+    if (status === 'pending') {
+      const problem = await cancelHopeless(options.db, id);
+      if (problem === null) return `waiting for a worker that runs ${language}`;
+      run = { problem };
+      return null;
+    }
     return measured === null ? RUNNING : null;
   }, options);
   return run!;

@@ -79,7 +79,7 @@ function cutRecord(record: Fields, isShown: (place: number) => boolean): Fields 
   return cut.length === 0 ? shown : { ...shown, cut };
 }
 
-/** Whole characters that have up to `length` bytes in JSON, from the one that `offset` is in; null if the record has no such output. */
+/** Whole characters of up to `length` bytes in JSON, from the one that `offset` is in; null if the record has no such output. */
 export function partOf(record: object, output: string, offset: number, length: number) {
   const found = outputsOf(record as Fields).find(({ name }) => name === output);
   if (found === undefined) return null;

@@ -17,6 +17,7 @@ import { BadNote, cosignedAt, parseNote } from '../proof/note.ts';
 import { judgeCheckpoint, NONE, type Policy } from '../proof/policy.ts';
 import { DamagedTree } from '../proof/tiles.ts';
 import { wentBack } from '../store/cosignatures.ts';
+import { isInRecovery } from '../store/recovery.ts';
 import { lastCosigned, noteOfSize, readStoredTiles } from '../store/stored_tree.ts';
 import { VerifyEnded } from '../store/verify.ts';
 import { readNow } from '../store/verify_session.ts';
@@ -86,7 +87,7 @@ async function ask(
 ): Promise<string | null> {
   const { signal } = new AbortController();
   let ours = verified;
-  /** Why what it says is no answer. If its tree is not ours, either, that is worse. */
+  /** Why its answer does not count. Another tree of the same size is reported instead. */
   let lost: string | null = null;
   const last = await readNow(db, (tx) => lastCosigned(tx, verified.origin, key));
   for (let count = 0; count < MOST_ASKS; count++) {
@@ -104,6 +105,10 @@ async function ask(
       return `the log was rolled back or forked: witness ${name} says that it has signed another tree of ${size} events`;
     const other = await checkpointOf(db, policy, size, verified);
     if (other === null && lost !== null) break;
+    if (other === null && size > verified.size && (await isInRecovery(db)))
+      throw new NoAnswer(
+        `it says that it has signed a tree of ${size} events, and this standby has none of that size yet`,
+      );
     if (other === null)
       return `the log was rolled back or forked: witness ${name} says that it has signed a tree of ${size} events, and the log has no checkpoint of that size that fits`;
     ours = other;

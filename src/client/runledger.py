@@ -493,8 +493,8 @@ class Runledger:
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """
         Submits all, and gives each with its place in the list as it ends: its summary, or the error of its item, with its id
-        if it was accepted and could not be read. What waits is read across an outage as by wait; if that fails, all that are
-        left have the error. It raises only where nothing was accepted. With the error unreachable an answer was lost: that one
+        if it was accepted and could not be read. What waits is read across an outage as by wait; if that lasts longer, all that
+        are left have the error, and any other error is that of its question alone. It raises only where nothing was accepted. With the error unreachable an answer was lost: that one
         may have been accepted, and the error has its "idempotency_key". result() has what one printed.
         """
         items = _with_keys(requests)

@@ -1,7 +1,7 @@
 /**
- * A worker has the toolchains of its machine, and gets a job by the language of the submission. Only when it has read the order, it
- * knows that the checker or interactor, which may be that of a stored test set, is in another one. That says nothing about the
- * program: another worker may have both.
+ * A worker has the toolchains of its machine, and gets a job by the language of the submission. Only from the order does it learn
+ * that the checker or interactor, which may be that of a stored test set, is in another one. That says nothing about the program:
+ * another worker may have both.
  */
 export class LanguageMissing extends Error {
   readonly language: string;

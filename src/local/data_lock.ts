@@ -123,6 +123,6 @@ function noteNamespace(descriptor: number): void {
     writeSync(descriptor, text, 0);
     ftruncateSync(descriptor, Buffer.byteLength(text));
   } catch {
-    // On a full disk. Then who meets the lock waits for a shorter time.
+    // On a full disk. Then a process that finds it locked waits for a shorter time.
   }
 }

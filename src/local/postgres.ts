@@ -411,7 +411,7 @@ async function takeLock(
 
 /**
  * PostgreSQL guards its data with postmaster.pid, and recognises a stale file in every case but one: another process
- * of the same user now has that pid, as happens in containers. Then the file is removed here, by who has the lock of the data.
+ * of the same user now has that pid, as happens in containers. Then the file is removed here, by the holder of the lock.
  * A server of a version before that lock is seen by its pid alone.
  */
 async function requireUnused(data_dir: string): Promise<void> {

@@ -7,7 +7,11 @@ export type CancelRequest = { request_id: string; traceparent: string | null };
 export type CancelOutcome = 'cancelled' | 'already_ended' | 'not_found';
 
 /** Ends a submission of the caller's account that has not ended. */
-export type Cancel = (caller: Caller, id: string, request: CancelRequest) => Promise<CancelOutcome>;
+export type Cancel = (
+  by: Pick<Caller, 'account_id' | 'key_id'>,
+  id: string,
+  request: CancelRequest,
+) => Promise<CancelOutcome>;
 
 /** `onCancelled`: once for each submission. A call that is repeated gets the same answer, and cancels nothing. */
 export function createCancel(db: Db, onCancelled = () => {}): Cancel {

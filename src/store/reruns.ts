@@ -11,6 +11,7 @@ import type { FactsOf } from '../domain/events.ts';
 import { newId } from '../domain/ids.ts';
 import type { Measured } from '../domain/rerun_changes.ts';
 import { hasEnded, type Status } from '../domain/statuses.ts';
+import { createCancel } from './cancel.ts';
 import { createKey, setTier } from './keys.ts';
 import type { NewSubmission, SubmitCommand } from './submissions.ts';
 
@@ -101,19 +102,41 @@ export async function readRerun(
 }
 
 /**
+ * A rerun that waits, whose checker is in a language that no living worker has beside its own: it is cancelled, and this says
+ * why. Null: it may run yet. Which languages it needs shows when a worker has given it back.
+ */
+export async function cancelHopeless(db: Db, id: string): Promise<string | null> {
+  const [row] = await db<{ pair: string; account_id: string; key_id: string }[]>`
+    select replace(x.task, runledger.execution_task(''), '') as pair, s.account_id, s.key_id from (
+      select t.identifier as task from graphile_worker._private_tasks t
+      join graphile_worker._private_jobs j on j.task_id = t.id and (j.payload ->> 'id')::uuid = ${id}
+      where runledger.is_execution(t.identifier) and strpos(t.identifier, '/') > 0
+      union all
+      select runledger.execution_task(g.aside) from runledger.gated g where g.submission_id = ${id} and strpos(g.aside, '/') > 0
+    ) x join runledger.submissions s on s.id = ${id}
+    where not exists (
+      select from runledger.alive_workers() w where runledger.fits(x.task, runledger.tasks_of(w.toolchains)))`;
+  if (!row) return null;
+  const request = { request_id: `rerun-${id}`, traceparent: null };
+  const outcome = await createCancel(db)(row, id, request);
+  if (outcome !== 'cancelled') return null;
+  return `no worker that is alive runs both ${row.pair.replace('/', ' and ')}`;
+}
+
+/**
  * What has to end before one more rerun may begin; null: nothing.
  *
  * A submission waits for a worker if it has a job that a living one takes, also after a loss. One that waits for the limit of its
- * key, or for a worker that does not live, is not delayed by a rerun, nor is a rerun that waits so. The running reruns are counted
+ * key, or for a worker that is not alive, is not delayed by a rerun, nor is a rerun that waits so. The running reruns are counted
  * by their keys: also those of a command that runs beside this one, or was stopped.
  */
 export async function findObstacle(db: Db, at_once: number): Promise<string | null> {
   const [row] = await db<{ some_wait: boolean; reruns: string }[]>`
     select exists (
-      select from graphile_worker._private_jobs j join graphile_worker._private_tasks t on t.id = j.task_id
-      where runledger.is_execution(t.identifier) and exists (
+      select from graphile_worker._private_jobs j where j.task_id = any (array(
+        select t.id from graphile_worker._private_tasks t where runledger.is_execution(t.identifier) and exists (
           select from runledger.alive_workers() w where runledger.fits(t.identifier, runledger.tasks_of(w.toolchains)))
-        and (select s.status from runledger.submissions s where s.id = (j.payload ->> 'id')::uuid) = 'pending'
+      )) and (select s.status from runledger.submissions s where s.id = (j.payload ->> 'id')::uuid) = 'pending'
     ) as some_wait, (
       select count(*) from runledger.leases l join runledger.submissions s on s.id = l.submission_id
       join runledger.keys k on k.id = s.key_id where k.tier = ${TIER}

@@ -2,8 +2,8 @@
  * A witness over HTTP (c2sp.org/tlog-witness): POST /add-checkpoint, and for its operator GET /health and GET /metrics.
  *
  * What must stay true: about one origin it decides one request at a time, from reading what it cosigned last to having
- * stored what it cosigns now, and it answers after that. What it decides depends on the files alone. It keeps in memory which
- * tree it has stored last, and signs that tree again without a write: anybody who has a checkpoint can ask for that, and the
+ * stored what it cosigns now, and it answers after that. What it cosigns depends on the files; its memory can only make it refuse.
+ * It keeps there which tree it has stored last, and signs that tree again without a write: anybody who has a checkpoint can ask for that, and the
  * log's own request must not wait behind the disk for long. If the file has another tree than that, somebody has changed the
  * folder, and nothing is signed. So that none waits long, each connection also has one request in line at most, and one that
  * is gone loses its turn.
@@ -204,7 +204,7 @@ function createAddCheckpoint(
     const kept = stored.get(origin);
     if (kept && !isTree(kept, last))
       throw new BadWitnessFolder(
-        `the folder has a tree of ${last.size} events for ${origin}, and this process has stored one of ${kept.size}: somebody has changed the folder`,
+        `the folder has a tree of ${last.size} events for ${origin}, and this process has stored one of ${kept.size}: somebody has changed the folder, so use a new one, with a new key under another name, and do not start this one again`,
       );
     const conflict = conflictOf(addition, last);
     if (conflict) {

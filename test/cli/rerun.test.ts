@@ -369,6 +369,29 @@ t.test('what waits for no worker that lives holds nothing up', async (t) => {
   t.match(await s.rerun(), { status: 0, stdout: /^1 submissions: 1 the same/ });
 });
 
+t.test('a rerun that no worker can judge is cancelled and left out', async (t) => {
+  const s = await scene(t, {});
+  const { executions } = await s.w.consumer();
+  const given = submission({ code: Buffer.from('judged elsewhere') });
+  const original = idOf(
+    await s.w.submissions().submit({ secret_digest: s.key.digest, submission: given }),
+  );
+  await start(executions, original);
+  await executions.complete({ submission_id: original, attempt: 1, outcome: outcome() });
+  const done = s.rerun();
+  await until(async () => (await added(s.w)) === 1);
+  const [{ id } = { id: '' }] = await s.w.db<{ id: string }[]>`
+    select id from runledger.submissions where id <> ${original}`;
+  await start(executions, id);
+  await executions.release([id], 'no_slot', {}, [1], 'java');
+  const { status, stdout } = await done;
+  t.equal(status, NO_RESULT);
+  t.match(stdout, /^1 left out: no worker that is alive runs both python and java$/m);
+  const rows = await s.w.db`select status from runledger.submissions where id = ${id}`;
+  t.match(rows, [{ status: 'cancelled' }]);
+  t.same((await verify(s.w.db, { head: null, signers: [] })).problems, []);
+});
+
 t.test('reruns of another command count, also of one that was stopped', async (t) => {
   let answered = false;
   const s = await scene(t, { same: () => ({}) }, () => (answered ? 1 : 2));

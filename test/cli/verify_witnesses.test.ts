@@ -161,16 +161,16 @@ t.test('what a witness answers is not believed without its signature', async (t)
   matchLists(t, await ask(), { problems: [], unanswered: { length: 1 } }, 'south did not sign');
   status = 409;
   body = '0\n';
-  const meanwhile = Promise.withResolvers<void>();
+  const both_asked = Promise.withResolvers<void>();
   let waiting = 0;
   // Both witnesses are asked.
   beforeAnswer = async () => {
     waiting += 1;
     if (waiting === 2) {
       await putCosignature(log.superuser, north!, 2, now_s - 900);
-      meanwhile.resolve();
+      both_asked.resolve();
     }
-    await meanwhile.promise;
+    await both_asked.promise;
   };
   t.same(await ask(), { problems: [], unanswered: [] }, 'it cosigned while it was asked');
   beforeAnswer = async () => {};

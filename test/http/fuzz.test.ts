@@ -1,7 +1,7 @@
 /**
  * 10,000 requests generated from the OpenAPI document with a seed: valid ones, ones with a few changes, and bytes. Every
- * answer is a 4xx or 2xx that the document has for that operation, in its shape; the server rejects every request that the schema rejects; and
- * afterwards the process holds no more descriptors and memory than before.
+ * answer is a 4xx or 2xx that the document has for that operation, in its shape; the server rejects every request that the
+ * schema rejects; and afterwards the process holds no more descriptors and memory than before.
  */
 
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';

@@ -360,7 +360,7 @@ t.test('a witness that has gone back is a problem, and is not led on', async (t)
   );
 });
 
-t.test('a witness that another process leads on meanwhile has not gone back', async (t) => {
+t.test('a witness that another process leads on in between has not gone back', async (t) => {
   const { db, w, web, append } = await aLog(t);
   await append(10);
   const mine = web([]);

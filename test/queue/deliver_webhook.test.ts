@@ -502,7 +502,7 @@ t.test('a replay during an attempt counts, unless that attempt succeeds', async 
   await judgeTables(t, bench);
 });
 
-t.test('a success is the next attempt, if another process has failed meanwhile', async (t) => {
+t.test('a success is the next attempt, if another process has failed in between', async (t) => {
   const settings = { RUNLEDGER_WEBHOOK_SCHEDULE: '1h', RUNLEDGER_SHUTDOWN_GRACE: '5min' };
   const bench = await openBench(t, { ...settings, RUNLEDGER_WEBHOOK_TIMEOUT: '60s' });
   const answered = Promise.withResolvers<void>();

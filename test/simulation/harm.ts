@@ -51,10 +51,10 @@ export const HARMS: readonly Harm[] = [
     weight: 3,
     async run({ workers }, dice) {
       const worker = dice.pick(workers);
-      const is_told = worker.signal('SIGTERM');
+      const is_signalled = worker.signal('SIGTERM');
       await wait(dice.whole(3500, 5000));
       await worker.revive();
-      return is_told;
+      return is_signalled;
     },
   },
   {
@@ -81,10 +81,10 @@ export const HARMS: readonly Harm[] = [
     weight: 2,
     async run({ webs }, dice) {
       const web = dice.pick(webs);
-      const is_told = web.signal('SIGTERM');
+      const is_signalled = web.signal('SIGTERM');
       await wait(dice.whole(3500, 5000));
       await web.revive();
-      return is_told;
+      return is_signalled;
     },
   },
   {

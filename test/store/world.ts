@@ -70,8 +70,7 @@ export async function world(t: Test, options: DatabaseOptions = {}): Promise<Wor
       const [key] = await db<{ account_id: string; key_id: string }[]>`
         select account_id, id as key_id from runledger.keys
         where id = ${by?.id ?? null} or (${by === undefined} and id = (select key_id from runledger.submissions where id = ${id}))`;
-      const rate = { limit: 0, remaining: 0, reset_s: 0 };
-      return createCancel(web)({ ...key!, rate }, id, { request_id: 'a call', traceparent: null });
+      return createCancel(web)(key!, id, { request_id: 'a call', traceparent: null });
     },
     async consumer({ slots = 2, language = 'python', also = [] } = {}) {
       const id = randomUUID();

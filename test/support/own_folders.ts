@@ -1,4 +1,4 @@
-/** The folders of servers of single tests. Each has the id of its process in its name, so that a later run knows what is left. */
+/** The folders of servers of single tests. Each is named by the id of its process, so that a later run knows what is left. */
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

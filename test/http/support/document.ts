@@ -80,7 +80,7 @@ export function operationOf({ paths }: Document['json'], method: string, target:
   return (template !== undefined && paths[template]![asked]) || null;
 }
 
-/** Where an answer is not as the operation says: its status, its headers, and the body, which an answer to HEAD does not have. */
+/** Where an answer is not as the operation says: its status, headers and body. An answer to HEAD has no body. */
 export function disagreements(
   document: Document,
   { responses }: Operation,
