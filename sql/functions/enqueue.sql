@@ -17,6 +17,13 @@ create or replace function runledger.tasks_of(toolchains jsonb) returns text[]
 language sql immutable
 as $$ select array(select runledger.execution_task(l) from jsonb_object_keys(toolchains) l) $$;
 
+-- Whether a worker that is alive runs it.
+create or replace function runledger.has_worker(task text) returns boolean
+language sql stable
+as $$
+  select exists (select from runledger.alive_workers() w where runledger.fits(task, runledger.tasks_of(w.toolchains)))
+$$;
+
 -- The job of a submission. alone: a worker died while it ran this submission, so it runs without neighbours.
 create or replace function runledger.execution_job(id uuid, language text, priority smallint, alone boolean default false)
 returns graphile_worker.job_spec

@@ -106,7 +106,7 @@ begin
     select (select g.aside from gated g where g.aside > f.aside order by g.aside limit 1) from found f where f.aside is not null
   )
   select array_agg(f.aside) into asides from found f
-  where exists (select from alive_workers() w where fits(execution_task(f.aside), tasks_of(w.toolchains)));
+  where has_worker(execution_task(f.aside));
   select array_agg(x.submission_id), array_agg(distinct x.key_id) into ids, keys from (
     select g.submission_id, g.key_id from gated g
     where g.aside = any (asides) order by g.aside, g.submission_id limit most

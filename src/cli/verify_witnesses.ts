@@ -95,16 +95,16 @@ async function ask(
     const answer = await askWitness(url.replace(/\/$/, ''), addition, signal);
     if (answer.status === WITNESS_STATUS.cosigned) {
       checkCosigned(ours.note, answer.body, key);
-      break;
+      return wellUnless(lost);
     }
     const size = answer.status === WITNESS_STATUS.other_size ? parseSize(answer.body) : null;
     if (size === null) throw new NoAnswer(`it answered ${answer.status}`);
     lost ??= wentBack(last, verified.origin, key, size);
-    if (size === 0) break;
+    if (size === 0) return wellUnless(lost);
     if (size === ours.size)
       return `the log was rolled back or forked: witness ${name} says that it has signed another tree of ${size} events`;
     const other = await checkpointOf(db, policy, size, verified);
-    if (other === null && lost !== null) break;
+    if (other === null && lost !== null) return wellUnless(lost);
     if (other === null && size > verified.size && (await isInRecovery(db)))
       throw new NoAnswer(
         `it says that it has signed a tree of ${size} events, and this standby has none of that size yet`,
@@ -112,8 +112,11 @@ async function ask(
     if (other === null)
       return `the log was rolled back or forked: witness ${name} says that it has signed a tree of ${size} events, and the log has no checkpoint of that size that fits`;
     ours = other;
-    if (count === MOST_ASKS - 1) throw new NoAnswer('it answers with another size each time');
   }
+  throw new NoAnswer('it answers with another size each time');
+}
+
+function wellUnless(lost: string | null): null {
   if (lost !== null) throw new NoAnswer(lost);
   return null;
 }

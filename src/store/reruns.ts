@@ -114,8 +114,7 @@ export async function cancelHopeless(db: Db, id: string): Promise<string | null>
       union all
       select runledger.execution_task(g.aside) from runledger.gated g where g.submission_id = ${id} and strpos(g.aside, '/') > 0
     ) x join runledger.submissions s on s.id = ${id}
-    where not exists (
-      select from runledger.alive_workers() w where runledger.fits(x.task, runledger.tasks_of(w.toolchains)))`;
+    where not runledger.has_worker(x.task)`;
   if (!row) return null;
   const request = { request_id: `rerun-${id}`, traceparent: null };
   const outcome = await createCancel(db)(row, id, request);
@@ -134,8 +133,7 @@ export async function findObstacle(db: Db, at_once: number): Promise<string | nu
   const [row] = await db<{ some_wait: boolean; reruns: string }[]>`
     select exists (
       select from graphile_worker._private_jobs j where j.task_id = any (array(
-        select t.id from graphile_worker._private_tasks t where runledger.is_execution(t.identifier) and exists (
-          select from runledger.alive_workers() w where runledger.fits(t.identifier, runledger.tasks_of(w.toolchains)))
+        select t.id from graphile_worker._private_tasks t where runledger.is_execution(t.identifier) and runledger.has_worker(t.identifier)
       )) and (select s.status from runledger.submissions s where s.id = (j.payload ->> 'id')::uuid) = 'pending'
     ) as some_wait, (
       select count(*) from runledger.leases l join runledger.submissions s on s.id = l.submission_id

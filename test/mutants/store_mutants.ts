@@ -201,7 +201,7 @@ export const storeMutants: readonly Mutant[] = [
     ['what comes back is counted', 'set gated = u.gated + b.n', 'set gated = u.gated'],
     [
       'only what can run comes back',
-      'where exists (select from alive_workers() w where fits(execution_task(f.aside), tasks_of(w.toolchains)))',
+      'where has_worker(execution_task(f.aside))',
       'where f.aside is not null',
     ],
     [

@@ -71,9 +71,7 @@ async function missingPairs(db: Db): Promise<Finding[]> {
         select from graphile_worker._private_jobs j where j.task_id = t.id and j.is_available = true)
       union
       select runledger.execution_task(g.aside) from runledger.gated g where strpos(g.aside, '/') > 0
-    ) x where not exists (
-      select from runledger.alive_workers() w where runledger.fits(x.task, runledger.tasks_of(w.toolchains)))
-    order by 1`;
+    ) x where not runledger.has_worker(x.task) order by 1`;
   return pairs.map(({ pair }) => {
     const [language, other] = pair.split('/');
     const found = `none runs both ${language} and ${other}: submissions with such a checker or interactor wait`;

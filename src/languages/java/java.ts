@@ -208,7 +208,7 @@ function heapBytes({ memory_bytes }: RunLimits): number {
 
 /**
  * Of the main thread. A request that asks for less than its memory, and for less than 1 GiB, gets that. 1 GiB is also what one
- * has that does not ask, so the two cannot be told apart. Then the stack is small enough that endless recursion ends in a
+ * has that does not ask, so the two look the same. Then the stack is small enough that endless recursion ends in a
  * StackOverflowError: to throw it, the JVM takes up to five times what the stack has, and for a large stack up to seven and a
  * half times.
  */
