@@ -109,9 +109,13 @@ export const SAME: Readonly<Record<As, readonly Same[]>> = {
     },
     {
       topic: 'sharing',
-      names: ['processes that move each other', 'processes that come and go'],
+      names: [
+        'processes that wake each other',
+        'processes that move each other',
+        'processes that come and go',
+      ],
       means:
-        'the quota of a group, whatever its processes do; two other cases show that this group has one',
+        'the quota of a group, whatever its processes do; the case "sessions" shows that this group has one',
     },
   ],
   user: [

@@ -7,7 +7,7 @@ import { type Case, CPP, ends, type Seen, works } from '../case.ts';
 import { SLOWNESS } from '../slowness.ts';
 
 /** The program has to be ready for its attack before its time is up. On an emulated machine the attack is smaller (BUSY). */
-const WALL_MS = SLOWNESS > 1 ? 5_000 : 6_000;
+const WALL_MS = SLOWNESS > 1 ? 3_000 : 6_000;
 const LIMITS = { cpu_ms: 60_000, wall_ms: WALL_MS, processes: 70, files: 64 };
 /** To end 60 processes and to free what they have, on a busy machine. A launcher that waits needs 10 s and more. */
 const ROOM_US = 3_000_000 * SLOWNESS;
