@@ -2,6 +2,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Db } from '../db.ts';
 import {
+  ASPECTS,
+  ASPECTS_OF_ANOTHER_SET,
   type Aspect,
   type Changes,
   changesOf,
@@ -52,6 +54,8 @@ type Options = {
   readonly submissions: Submissions;
   readonly operator: string;
   readonly at_once: number;
+  /** The test set that judges them; null: each one's own. */
+  readonly by_set: string | null;
   readonly progress: Progress;
 };
 
@@ -102,6 +106,7 @@ async function rerunOne(
   inTurn: InTurn,
 ): Promise<Rerun> {
   const [ids, runs, changes]: [string[], Measured[], Changes[]] = [[], [], []];
+  const aspects = options.by_set === null ? ASPECTS : ASPECTS_OF_ANOTHER_SET;
   let skipped = original.missing;
   while (skipped === null && runs.length < RUNS) {
     const submitted = await inTurn(() => submit(original, keys, options));
@@ -114,7 +119,7 @@ async function rerunOne(
       }
       ids.push(submitted.id);
       runs.push(run);
-      changes.push(changesOf(original, run));
+      changes.push(changesOf(original, run, aspects));
       if (changes.at(-1)!.size === 0) break;
     }
   }
@@ -126,11 +131,11 @@ async function submit(
   keys: Keys,
   options: Options,
 ): Promise<{ id: string } | { problem: string }> {
-  const { db, submissions, operator, at_once } = options;
+  const { db, submissions, operator, at_once, by_set } = options;
   for (;;) {
     await over(() => findObstacle(db, at_once), options);
     const digest = keys.get(original.account_id)!;
-    const command = await rerunOf(db, original.id, digest, operator);
+    const command = await rerunOf(db, original.id, digest, operator, by_set);
     if (command === null) return { problem: 'its bytes were removed' };
     const outcome = await submissions.submit(command);
     if (outcome.kind === 'accepted') return { id: outcome.id };

@@ -13,6 +13,7 @@ const MEMORY = { factor: 1.25, least: 8 * 2 ** 20 };
 
 export type Measured = {
   readonly verdict: string | null;
+  readonly score: number | null;
   readonly exit_code: number | null;
   /** SHA-256 of what is stored of it; null if it is empty. */
   readonly stdout_sha256: string | null;
@@ -22,22 +23,38 @@ export type Measured = {
   readonly memory_peak_bytes: number | null;
 };
 
-export const ASPECTS = ['verdict', 'exit code', 'output', 'tests', 'cpu', 'memory'] as const;
+export const ASPECTS = [
+  'verdict',
+  'score',
+  'exit code',
+  'output',
+  'tests',
+  'cpu',
+  'memory',
+] as const;
 export type Aspect = (typeof ASPECTS)[number];
+
+/** With other tests, everything else is of other tests. */
+export const ASPECTS_OF_ANOTHER_SET: readonly Aspect[] = ['verdict', 'score'];
 
 /** What it is now; of times and memory, `more` or `less`. Aspects without a change are absent. */
 export type Changes = ReadonlyMap<Aspect, string>;
 
-export function changesOf(before: Measured, after: Measured): Changes {
+export function changesOf(
+  before: Measured,
+  after: Measured,
+  aspects: readonly Aspect[] = ASPECTS,
+): Changes {
   const pairs: Readonly<Record<Aspect, readonly [unknown, unknown]>> = {
     verdict: [before.verdict, after.verdict],
+    score: [before.score, after.score],
     'exit code': [before.exit_code, after.exit_code],
     output: [before.stdout_sha256, after.stdout_sha256],
     tests: [before.tests, after.tests],
     cpu: ['same', compared(before.cpu_time_us, after.cpu_time_us, CPU)],
     memory: ['same', compared(before.memory_peak_bytes, after.memory_peak_bytes, MEMORY)],
   };
-  const changed = ASPECTS.filter((aspect) => String(pairs[aspect][0]) !== String(pairs[aspect][1]));
+  const changed = aspects.filter((aspect) => String(pairs[aspect][0]) !== String(pairs[aspect][1]));
   return new Map(changed.map((aspect) => [aspect, String(pairs[aspect][1])]));
 }
 

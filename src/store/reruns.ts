@@ -11,6 +11,7 @@ import type { FactsOf } from '../domain/events.ts';
 import { newId } from '../domain/ids.ts';
 import type { Measured } from '../domain/rerun_changes.ts';
 import { hasEnded, type Status } from '../domain/statuses.ts';
+import { packRequest, unpackRequest } from '../judging/packed_request.ts';
 import { createCancel } from './cancel.ts';
 import { createKey, setTier } from './keys.ts';
 import type { NewSubmission, SubmitCommand } from './submissions.ts';
@@ -27,6 +28,8 @@ export type RerunFilter = {
   readonly account: string | null;
   readonly language: string | null;
   readonly verdict: string | null;
+  /** Only those that were judged by it, also if it was deleted since. */
+  readonly test_set: string | null;
   readonly limit: number;
 };
 
@@ -36,19 +39,27 @@ export type Original = Measured & {
   readonly account_id: string;
   readonly language: string;
   readonly created_at: Date;
+  readonly test_set: string | null;
   /** Why it cannot be run again; null if it can. */
   readonly missing: string | null;
 };
 
-/** The newest submissions that fit and have a verdict. */
-export async function findOriginals(db: Db, filter: RerunFilter): Promise<Original[]> {
-  const { from, to, account, language, verdict, limit } = filter;
+/** The newest submissions that fit and have a verdict. `by_set`: the test set that judges them now; null: their own. */
+export async function findOriginals(
+  db: Db,
+  filter: RerunFilter,
+  by_set: string | null = null,
+): Promise<Original[]> {
+  const { from, to, account, language, verdict, test_set, limit } = filter;
   const rows = await db<(MeasuredRow & Omit<Original, keyof Measured>)[]>`
-    select s.id, a.name as account, s.account_id, s.language, s.created_at, ${measures(db)},
+    select s.id, a.name as account, s.account_id, s.language, s.created_at, s.test_set, ${measures(db)},
       case
         when not exists (select from runledger.payloads p where p.stream = s.id and p.kind = 'code') then 'its bytes were removed'
-        when s.test_set is not null and not exists (select from runledger.test_sets t where t.id = s.test_set)
-          then 'its test set was deleted'
+        when ${by_set}::uuid is null and s.test_set is not null
+          and not exists (select from runledger.test_sets t where t.id = s.test_set) then 'its test set was deleted'
+        when ${by_set}::uuid is not null
+          and not exists (select from runledger.test_sets t where t.id = ${by_set} and t.account_id = s.account_id)
+          then 'its account does not have the new test set'
         when not exists (select from runledger.alive_languages() l where l.language = s.language)
           then 'no worker that is alive runs ' || s.language
       end as missing
@@ -59,6 +70,7 @@ export async function findOriginals(db: Db, filter: RerunFilter): Promise<Origin
       and (${account}::text is null or a.name = ${account})
       and (${language}::text is null or s.language = ${language})
       and (${verdict}::text is null or s.verdict = ${verdict})
+      and (${test_set}::uuid is null or s.test_set = ${test_set})
     order by s.id desc limit ${limit}`;
   return rows.map((row) => ({ ...row, ...measuredOf(row) }));
 }
@@ -66,6 +78,7 @@ export async function findOriginals(db: Db, filter: RerunFilter): Promise<Origin
 type MeasuredRow = {
   status: Status;
   verdict: string | null;
+  score: number | null;
   exit_code: number | null;
   stdout_sha256: string | null;
   tests: { verdict: string }[] | null;
@@ -75,7 +88,7 @@ type MeasuredRow = {
 
 /** Of a row `s`. */
 const measures = (db: Db) => db`
-  s.status, s.verdict, s.exit_code, s.tests, s.cpu_time_us, s.memory_peak_bytes, (
+  s.status, s.verdict, s.score, s.exit_code, s.tests, s.cpu_time_us, s.memory_peak_bytes, (
     select encode(sha256(p.bytes), 'hex') from runledger.payloads p
     where p.stream = s.id and p.kind = 'stdout' and length(p.bytes) > 0) as stdout_sha256`;
 
@@ -83,6 +96,7 @@ const numberOf = (value: string | null) => (value === null ? null : Number(value
 
 const measuredOf = (row: MeasuredRow): Measured => ({
   verdict: row.verdict,
+  score: row.score,
   exit_code: row.exit_code,
   stdout_sha256: row.stdout_sha256,
   tests: row.tests?.map(({ verdict }) => verdict) ?? null,
@@ -165,12 +179,13 @@ export async function rerunKey(db: Db, account_id: string, operator: string): Pr
 
 type Accepted = FactsOf<'submission.accepted'>;
 
-/** The request of the original once more; null if its bytes, or all of its month, were removed since. */
+/** The request of the original once more, with `by_set` in place of its test set; null if its bytes, or its month, were removed since. */
 export async function rerunOf(
   db: Db,
   original: string,
   secret_digest: Uint8Array,
   operator: string,
+  by_set: string | null = null,
 ): Promise<SubmitCommand | null> {
   const [row] = await db<{ facts: Accepted; kinds: string[] | null; parts: Uint8Array[] | null }[]>`
     select e.facts, array(select p.kind from runledger.payloads p where p.stream = e.stream order by p.kind) as kinds,
@@ -194,9 +209,9 @@ export async function rerunOf(
     judging: packed
       ? {
           tests: facts.tests ?? null,
-          test_set: facts.test_set ?? null,
+          test_set: by_set ?? facts.test_set ?? null,
           stop: facts.stop ?? null,
-          packed,
+          packed: by_set === null ? packed : packedWith(packed, by_set),
         }
       : null,
     webhook: null,
@@ -207,4 +222,13 @@ export async function rerunOf(
     rerun: { of: original, operator },
   };
   return { secret_digest, submission };
+}
+
+const packedWith = (packed: Uint8Array, test_set: string): Uint8Array =>
+  packRequest({ ...unpackRequest(packed), test_set })!;
+
+/** Whether any account has it. */
+export async function hasTestSet(db: Db, id: string): Promise<boolean> {
+  const rows = await db`select from runledger.test_sets where id = ${id}`;
+  return rows.length > 0;
 }

@@ -34,10 +34,21 @@ const plain = (text: string) =>
     .trim()
     .split('\n');
 
+/** The ids of the wrong set and of the corrected one stand for those that the service gave. */
+async function withSets(line: string, env: NodeJS.ProcessEnv): Promise<string> {
+  const [wrong, corrected] = line.match(/\bf[0-9a-f]{7}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g) ?? [];
+  if (wrong === undefined || corrected === undefined) return line;
+  const url = `${env['RUNLEDGER_SERVER']}/api/test-sets`;
+  const answer = await fetch(url, { headers: { 'X-API-Key': env['RUNLEDGER_API_KEY']! } });
+  const { test_sets } = (await answer.json()) as { test_sets: { id: string; name: string }[] };
+  const [newest, before] = test_sets.filter(({ name }) => name === 'sum');
+  return line.replace(wrong, before!.id).replace(corrected, newest!.id);
+}
+
 t.test('the examples', async (t) => {
   const parts = partsOf(readFileSync('JUDGING.md', 'utf8'));
-  t.equal(parts.filter(({ kind }) => kind === 'file').length, 18);
-  t.equal(parts.filter(({ kind }) => kind === 'commands').length, 3);
+  t.equal(parts.filter(({ kind }) => kind === 'file').length, 24);
+  t.equal(parts.filter(({ kind }) => kind === 'commands').length, 6);
   const cwd = await mkdtemp(join(tmpdir(), 'runledger-examples-'));
   t.teardown(() => rm(cwd, { recursive: true }));
   await symlink(resolve('runledger'), join(cwd, 'runledger'));
@@ -52,7 +63,8 @@ t.test('the examples', async (t) => {
       continue;
     }
     let printed = '';
-    for (const line of part.lines) {
+    for (const printed_line of part.lines) {
+      const line = await withSets(printed_line, env);
       const { stdout, stderr } = await runProgram('sh', ['-c', line], { cwd, env });
       t.equal(stderr, '', line);
       printed += stdout;

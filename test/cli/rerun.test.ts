@@ -5,6 +5,7 @@ import { NO_RESULT } from '../../src/cli/command.ts';
 import { SAY_AFTER_MS } from '../../src/cli/rerun_all.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../../src/judging/execution.ts';
 import { notRun } from '../../src/judging/outcome.ts';
+import { unpackRequest } from '../../src/judging/packed_request.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { forgetAccount, purgePayloads } from '../../src/store/retention.ts';
 import { createTestSets } from '../../src/store/test_sets.ts';
@@ -81,6 +82,14 @@ async function scene(
   const rerun = (...args: string[]) =>
     runledger(['rerun', ...args], { DATABASE_URL: w.database.url });
   return { w, key, submit, rerun, orders, mostRunning: () => most_running };
+}
+
+type Scene = Awaited<ReturnType<typeof scene>>;
+
+async function ownerOf({ w, key }: Scene, key_id = key.id) {
+  const [owner] = await w.db<{ account_id: string; key_id: string }[]>`
+    select account_id, id as key_id from runledger.keys where id = ${key_id}`;
+  return owner!;
 }
 
 const text = (bytes: string) => ({ stdout: Buffer.from(bytes) });
@@ -238,11 +247,10 @@ t.test('judged submissions are judged again by the same request', async (t) => {
     'of a set': (n) => (n === 0 ? testsOf('WA', 'AC') : testsOf('WA', 'WA')),
     'of a lost set': () => testsOf('AC'),
   });
-  const [owner] = await s.w.db<{ account_id: string; key_id: string }[]>`
-    select account_id, id as key_id from runledger.keys where id = ${s.key.id}`;
+  const owner = await ownerOf(s);
   const sets = createTestSets(s.w.web);
   const setOf = async (name: string) => {
-    const made = await sets.create({ owner: owner!, ...aSet(name, [Buffer.from(name)]) });
+    const made = await sets.create({ owner, ...aSet(name, [Buffer.from(name)]) });
     return (made as { id: string }).id;
   };
   const [kept, lost] = [await setOf('kept'), await setOf('lost')];
@@ -267,7 +275,7 @@ t.test('judged submissions are judged again by the same request', async (t) => {
     await s.submit('of a set', { judging: judgingOf({ test_set: kept, stop: 'never' }) }),
   ];
   const without = await s.submit('of a lost set', { judging: judgingOf({ test_set: lost }) });
-  t.equal(await sets.remove(owner!, lost), 'removed');
+  t.equal(await sets.remove(owner, lost), 'removed');
 
   const { status, stdout, stderr } = await s.rerun('--json', '--at-once', '2');
   t.equal(stderr, '');
@@ -286,6 +294,89 @@ t.test('judged submissions are judged again by the same request', async (t) => {
       t.same({ ...theirs, submission_id, account_id }, ours);
       t.ok(theirs.judging);
     }
+  await rebuild(s.w.db);
+  t.same(besides((await verify(s.w.db)).problems), []);
+});
+
+t.test('what a wrong test set judged is judged by another one', async (t) => {
+  // A score only where the set has one.
+  const by = (verdict: 'AC' | 'WA', score: number | null, stdout: string, of = 1) => ({
+    ...{ verdict, cpu_time_us: of * 1_000_000, ...text(stdout) },
+    judged: judged({
+      tests: Array.from({ length: of }, (_, n) => ({
+        ...notRun({ n: n + 1, name: `${n + 1}`, group: '' }),
+        verdict: n === 0 ? verdict : ('AC' as const),
+      })),
+      score,
+    }),
+  });
+  const s = await scene(t, {
+    right: (n) => (n === 0 ? by('WA', 0, '1') : by('AC', 1, '2', 2)),
+    better: (n) => by('AC', n === 0 ? 0.5 : 1, '1'),
+    'as before': (n) => by('WA', 0, `${n}`, 2),
+    'of another problem': () => by('AC', null, '1'),
+  });
+  const owner = await ownerOf(s);
+  const sets = createTestSets(s.w.web);
+  const made = async (name: string, of = owner) =>
+    ((await sets.create({ owner: of, ...aSet(name, [Buffer.from(name)]) })) as { id: string }).id;
+  const [wrong, mended, other] = [await made('wrong'), await made('mended'), await made('other')];
+  const submit = (code: string, test_set: string, change = {}) =>
+    s.submit(code, { judging: judgingOf({ test_set, stop: 'never', ...change }) });
+  const first = {
+    right: await submit('right', wrong, { stdout_file: 'out.txt' }),
+    better: await submit('better', wrong),
+    'as before': await submit('as before', wrong),
+  };
+  await submit('of another problem', other);
+  const originals = () => s.w.db`
+    select * from runledger.submissions where account_id = ${owner.account_id} order by id`;
+  const before = await originals();
+
+  const filtered = await s.rerun('--test-set', other);
+  t.match(filtered, { status: 0, stdout: /^1 submissions: 1 the same/, stderr: '' });
+
+  t.equal(await sets.remove(owner, wrong), 'removed', 'it may be gone: the record names it');
+  const args = ['--test-set', wrong.toUpperCase(), '--with-test-set', mended];
+  const { status, stdout, stderr } = await s.rerun(...args);
+  t.same({ status, stderr }, { status: 1, stderr: '' });
+  const lines = stdout.split('\n').map((line) => line.replace(/ {2,}/g, '  '));
+  t.same(lines, [
+    'submission  account  language  changed  verdict  score',
+    `${first.better}  acme  python  score  AC  0.5 -> 1`,
+    `${first.right}  acme  python  verdict, score  WA -> AC  0 -> 1`,
+    '3 submissions: 1 the same, 2 changed, 0 differ from run to run, 0 left out',
+    '',
+  ]);
+  t.same(await originals(), before, 'nothing of the originals changes');
+  const json = JSON.parse((await s.rerun(...args, '--json')).stdout);
+  const found = json.find(({ submission }: { submission: string }) => submission === first.right);
+  t.match(found, { test_set: wrong, before: { score: 0 } });
+  t.equal(found.reruns[0].score, 1);
+  const [facts] = await s.w.db<{ test_set: string; judging: Buffer }[]>`
+    select e.facts ->> 'test_set' as test_set, p.bytes as judging from runledger.log e
+    join runledger.payloads p on p.stream = e.stream and p.kind = 'judging'
+    where e.stream = ${found.reruns[0].id} and e.version = 1`;
+  t.equal(facts!.test_set, mended);
+  t.match(unpackRequest(facts!.judging), { test_set: mended, stdout_file: 'out.txt' });
+
+  t.match(await s.rerun('--test-set', wrong, '--with-test-set', mended, '--limit', '1'), {
+    status: 0,
+    stdout: /^1 submissions: 1 the same/,
+    stderr: 'more submissions fit: these are the newest 1, see --limit\n',
+  });
+  const stranger = await s.w.key({ account: 'others' });
+  const theirs = await made('wrong', await ownerOf(s, stranger.id));
+  t.match(await s.rerun('--test-set', wrong, '--with-test-set', theirs), {
+    status: NO_RESULT,
+    stdout: /^3 left out: its account does not have the new test set$/m,
+  });
+  t.match(await s.rerun('--test-set', wrong, '--with-test-set', wrong), {
+    status: NO_RESULT,
+    stderr: `there is no test set ${wrong}\n`,
+  });
+  t.match(await s.rerun('--with-test-set', mended), { status: 2, stderr: /needs --test-set/ });
+  t.match(await s.rerun('--test-set', '7'), { status: 2, stderr: /--test-set must be an id/ });
   await rebuild(s.w.db);
   t.same(besides((await verify(s.w.db)).problems), []);
 });

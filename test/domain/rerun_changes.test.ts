@@ -1,8 +1,14 @@
 import t from 'tap';
-import { changesOf, type Measured, sumUp } from '../../src/domain/rerun_changes.ts';
+import {
+  ASPECTS_OF_ANOTHER_SET,
+  changesOf,
+  type Measured,
+  sumUp,
+} from '../../src/domain/rerun_changes.ts';
 
 const run = (change: Partial<Measured> = {}): Measured => ({
   verdict: 'AC',
+  score: null,
   exit_code: 0,
   stdout_sha256: 'ab',
   tests: null,
@@ -15,6 +21,7 @@ const changed = (change: Partial<Measured>) => [...changesOf(run(), run(change))
 t.test('what differs, and in which direction', async (t) => {
   t.same(changed({}), []);
   t.same(changed({ verdict: 'WA' }), [['verdict', 'WA']]);
+  t.same(changed({ score: 2.5 }), [['score', '2.5']]);
   t.same(changed({ exit_code: 1 }), [['exit code', '1']]);
   t.same(changed({ stdout_sha256: null }), [['output', 'null']]);
   t.same(changed({ tests: ['AC'] }), [['tests', 'AC']]);
@@ -26,6 +33,11 @@ t.test('what differs, and in which direction', async (t) => {
   t.same(changed({ cpu_time_us: 49_000 }), [['cpu', 'less']]);
   t.same(changed({ memory_peak_bytes: 51_000_000 }), [['memory', 'more']]);
   t.same(changed({ memory_peak_bytes: 31_000_000 }), [['memory', 'less']]);
+});
+
+t.test('with another test set, verdict and score alone', async (t) => {
+  const other = run({ score: 1, tests: ['AC'], stdout_sha256: null, cpu_time_us: 900_000 });
+  t.same([...changesOf(run(), other, ASPECTS_OF_ANOTHER_SET)], [['score', '1']]);
 });
 
 t.test('what is noise', async (t) => {

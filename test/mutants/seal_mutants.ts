@@ -230,6 +230,26 @@ export const sealMutants: readonly Mutant[] = [
     'const packed = undefined;',
   ]),
   ...inFile(
+    'src/store/reruns.ts',
+    'test/cli/rerun.test.ts',
+    [
+      'the request names the new test set',
+      'by_set === null ? packed : packedWith(packed, by_set)',
+      'packed',
+    ],
+    ['only submissions of the old test set are judged again', 's.test_set = ${test_set})', 'true)'],
+    [
+      'an account is judged by its own test sets',
+      'where t.id = ${by_set} and t.account_id = s.account_id)',
+      'where t.id = ${by_set})',
+    ],
+  ),
+  ...inFile('src/cli/rerun_all.ts', 'test/cli/rerun.test.ts', [
+    'with another test set, what a program prints does not count',
+    'options.by_set === null ? ASPECTS',
+    'true ? ASPECTS',
+  ]),
+  ...inFile(
     'src/queue/retention_chore.ts',
     SCHEDULED,
     ['a process that may not seal removes nothing', '(sealing === null', '(true'],

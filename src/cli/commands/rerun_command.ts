@@ -2,11 +2,13 @@ import type { Measured } from '../../domain/rerun_changes.ts';
 import { VERDICT_NAMES } from '../../domain/verdicts.ts';
 import { BY_NAME } from '../../languages/common/registry.ts';
 import { operatorName } from '../../local/operator.ts';
-import { findOriginals, type RerunFilter } from '../../store/reruns.ts';
+import { findOriginals, hasTestSet, type RerunFilter } from '../../store/reruns.ts';
 import { createSubmissions } from '../../store/submissions.ts';
 import {
   type Command,
+  CommandFailed,
   type Context,
+  isUuid,
   JSON_OPTION,
   NO_RESULT,
   UsageError,
@@ -25,6 +27,11 @@ export const command: Command = {
     account: { value: 'NAME', help: 'only those of this account' },
     language: { value: 'NAME', help: 'only those in this language' },
     verdict: { value: 'VERDICT', help: 'only those with this verdict' },
+    'test-set': { value: 'ID', help: 'only those that were judged by this test set' },
+    'with-test-set': {
+      value: 'ID',
+      help: 'judge them by this test set, which replaces that of --test-set, and print whose verdict or score changed',
+    },
     limit: { value: 'N', default: '100', help: 'how many, the newest first' },
     'at-once': { value: 'N', default: '1', help: 'how many run at the same time' },
     json: JSON_OPTION,
@@ -42,21 +49,31 @@ export const command: Command = {
   example: 'rerun --language python --limit 20',
   async run(context) {
     const filter = filterOf(context);
+    const by_set = idOf(context, 'with-test-set');
+    if (by_set !== null && filter.test_set === null)
+      throw new UsageError('--with-test-set needs --test-set, whose place it takes');
     const at_once = wholeNumber(context, 'at-once');
     const db = await context.database();
     const { queue_capacity } = context.config;
     const submissions = createSubmissions(db, { queue_capacity });
-    const originals = await findOriginals(db, filter);
+    if (by_set !== null && !(await hasTestSet(db, by_set)))
+      throw new CommandFailed(`there is no test set ${by_set}`);
+    const found = await findOriginals(db, { ...filter, limit: filter.limit + 1 }, by_set);
+    const originals = found.slice(0, filter.limit);
+    // Without a test set, a limited number is what was asked for.
+    if (found.length > originals.length && filter.test_set !== null)
+      context.say(`more submissions fit: these are the newest ${filter.limit}, see --limit`);
     const { progress, stop } = progressOf(context, originals.length);
     const reruns = await rerunAll(originals, {
       db,
       submissions,
       operator: operatorName(),
       at_once,
+      by_set,
       progress,
     }).finally(stop);
     if (context.json) context.answer(reruns.map(jsonOf));
-    else print(context, reruns);
+    else print(context, reruns, by_set !== null);
     return statusOf(context, reruns);
   },
 };
@@ -91,10 +108,7 @@ function statusOf(context: Context, reruns: readonly Rerun[]): number {
 }
 
 function filterOf(context: Context): RerunFilter {
-  const text = (name: string) => {
-    const value = context.options[name];
-    return typeof value === 'string' ? value : null;
-  };
+  const text = (name: string) => textOf(context, name);
   const [language, verdict] = [text('language'), text('verdict')];
   if (language !== null && !BY_NAME.has(language))
     throw new UsageError(`--language must be one of ${[...BY_NAME.keys()].join(', ')}`);
@@ -106,8 +120,20 @@ function filterOf(context: Context): RerunFilter {
     account: text('account'),
     language,
     verdict,
+    test_set: idOf(context, 'test-set'),
     limit: wholeNumber(context, 'limit'),
   };
+}
+
+function textOf({ options }: Context, name: string): string | null {
+  const value = options[name];
+  return typeof value === 'string' ? value : null;
+}
+
+function idOf(context: Context, name: string): string | null {
+  const word = textOf(context, name);
+  if (word !== null && !isUuid(word)) throw new UsageError(`--${name} must be an id of a test set`);
+  return word?.toLowerCase() ?? null;
 }
 
 function timeOf(word: string | null, name: string): Date | null {
@@ -118,9 +144,13 @@ function timeOf(word: string | null, name: string): Date | null {
   return time;
 }
 
-function print(context: Context, reruns: readonly Rerun[]): void {
+function print(context: Context, reruns: readonly Rerun[], is_of_another_set: boolean): void {
   const shown = reruns.filter(({ steady, unsteady }) => steady.length + unsteady.length > 0);
-  if (shown.length > 0) context.answer(table(shown.map(lineOf)));
+  const has_scores = shown.some(({ original, runs }) =>
+    [original, ...runs].some(({ score }) => score !== null),
+  );
+  const lines = shown.map((rerun) => lineOf(rerun, has_scores, is_of_another_set));
+  if (lines.length > 0) context.answer(table(lines));
   const of = Map.groupBy(reruns, outcomeOf);
   const counts = OUTCOMES.map((outcome) => `${of.get(outcome)?.length ?? 0} ${outcome}`);
   context.answer(`${reruns.length} submissions: ${counts.join(', ')}`);
@@ -128,16 +158,25 @@ function print(context: Context, reruns: readonly Rerun[]): void {
   for (const [reason, all] of reasons) context.answer(`${all.length} left out: ${reason}`);
 }
 
-function lineOf({ original, runs, steady, unsteady }: Rerun) {
+function lineOf(
+  { original, runs, steady, unsteady }: Rerun,
+  has_scores: boolean,
+  is_of_another_set: boolean,
+): Record<string, unknown> {
   const last = runs.at(-1)!;
   const pair = (of: (each: Measured) => unknown) =>
     of(original) === of(last) ? of(last) : `${of(original) ?? '-'} -> ${of(last) ?? '-'}`;
-  return {
+  const line = {
     submission: original.id,
     account: original.account,
     language: original.language,
     changed: steady.join(', ') || `(differs: ${unsteady.join(', ')})`,
     verdict: pair(({ verdict }) => verdict),
+    ...(has_scores && { score: pair(({ score }) => score) }),
+  };
+  if (is_of_another_set) return line;
+  return {
+    ...line,
     cpu_ms: pair(({ cpu_time_us }) => cpu_time_us && Math.round(cpu_time_us / 1000)),
     memory_mib: pair(
       ({ memory_peak_bytes }) => memory_peak_bytes && Math.round(memory_peak_bytes / 2 ** 20),
@@ -149,6 +188,7 @@ const jsonOf = ({ original, ids, runs, steady, unsteady, skipped }: Rerun) => ({
   submission: original.id,
   account: original.account,
   language: original.language,
+  test_set: original.test_set,
   not_run: skipped,
   changed: steady,
   differs: unsteady,
@@ -158,6 +198,7 @@ const jsonOf = ({ original, ids, runs, steady, unsteady, skipped }: Rerun) => ({
 
 const measuredOf = ({
   verdict,
+  score,
   exit_code,
   stdout_sha256,
   tests,
@@ -165,6 +206,7 @@ const measuredOf = ({
   memory_peak_bytes,
 }: Measured) => ({
   verdict,
+  score,
   exit_code,
   stdout_sha256,
   tests,
