@@ -38,7 +38,10 @@ const NOT_RUN: readonly (readonly [RegExp, string])[] = [
     'the drill failover runs them, or does what systemd does',
   ],
   [/^psql /, 'test/sql/audit.test.ts runs the queries'],
-  [/^\.\/runledger (judge|problem check|rerun --test-set) /, 'test/cli/judging_document.test.ts runs them'],
+  [
+    /^\.\/runledger (judge|problem check|rerun --test-set) /,
+    'test/cli/judging_document.test.ts runs them',
+  ],
   [/ witness .*--logs/, 'test/witness/command.test.ts starts a witness'],
   [
     /^(install|cp -n|usermod|systemctl|systemd-\w+|apt-get install uidmap|runledger-owner)\b/,

@@ -195,10 +195,13 @@ $$;
 
 -- The sets of an account, the newest first; or one of them.
 create or replace function runledger.list_test_sets(account uuid, set_id uuid default null)
-returns table (id uuid, sha256 bytea, summary jsonb, created_at timestamptz)
+returns table (id uuid, sha256 bytea, summary jsonb, created_at timestamptz, manifest_bytes bigint)
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
-  select t.id, t.sha256, t.summary, t.created_at from test_sets t
+  select t.id, t.sha256, t.summary, t.created_at, (
+    select octet_length(p.bytes)::bigint from payloads p
+    where p.stream = t.id and p.stream >= 'f0000000-0000-0000-0000-000000000000' and p.kind = 'manifest')
+  from test_sets t
   where t.account_id = account and (set_id is null or t.id = set_id) order by t.created_at desc, t.id
 $$;
 

@@ -171,7 +171,8 @@ const http = {
   account_test_set_bytes: row('RUNLEDGER_ACCOUNT_TEST_SET_BYTES', bytes(0, 1024 * GiB), {
     default: '10GiB',
     unit: 'bytes',
-    reason: 'an account whose test sets have as many bytes together can store no more',
+    reason:
+      'an account whose test sets have as many bytes together, the lists of their files included, can store no more',
   }),
   forbidden_fields: optional('RUNLEDGER_FORBIDDEN_FIELDS', list(...OPTIONAL_FIELDS), {
     unit: 'words',

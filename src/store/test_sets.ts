@@ -22,6 +22,8 @@ export type StoredSet = {
   readonly groups: number;
   /** of all contents */
   readonly bytes: number;
+  /** of the list of its tests and files, which is stored beside them */
+  readonly manifest_bytes: number;
   readonly limits: LimitOverrides;
   readonly compare: Compare;
   readonly scoring: TestSet['scoring'];
@@ -139,13 +141,15 @@ export function createTestSets(db: Db): TestSets {
 type SetRow = {
   id: string;
   sha256: Buffer;
-  summary: Omit<StoredSet, 'id' | 'sha256' | 'created_at'>;
+  summary: Omit<StoredSet, 'id' | 'sha256' | 'created_at' | 'manifest_bytes'>;
   created_at: Date;
+  manifest_bytes: string;
 };
 
-const storedSet = ({ id, sha256, summary, created_at }: SetRow): StoredSet => ({
+const storedSet = ({ id, sha256, summary, created_at, manifest_bytes }: SetRow): StoredSet => ({
   id,
   ...summary,
+  manifest_bytes: Number(manifest_bytes),
   sha256: sha256.toString('hex'),
   created_at,
 });

@@ -268,6 +268,26 @@ t.test('an upload has bounds', async (t) => {
   t.same(held(), []);
 });
 
+t.test('what a set takes beside its files counts for the quota of bytes', async (t) => {
+  const { service } = await withState(t, { RUNLEDGER_ACCOUNT_TEST_SET_BYTES: '200KiB' });
+  const key = await service.key();
+  // 300 empty tests with long names: no byte in files, and some 150 KB in the list of them.
+  const listed = (first: string) =>
+    emptyTests(...Array.from({ length: 300 }, (_, n) => `${first}${n}`.padEnd(230, 'n')));
+  t.match(await stored(service, key, listed('a')), { bytes: 0 }, 'that of its files');
+  const again = await upload(service, key, archiveOf(listed('a')));
+  t.equal(again.status, 200, 'one that it has is no other');
+  const full = await upload(service, key, archiveOf(listed('b')));
+  t.match(full, { status: 403, json: { error: 'quota_exceeded' } });
+  t.equal((await upload(service, key, archiveOf(emptyTests('x')))).status, 201, 'it has room');
+  const { json } = await service.call({ path: PATH, key });
+  const { id } = json.test_sets.find(({ tests }: { tests: number }) => tests === 300);
+  await service.call({ method: 'DELETE', path: `${PATH}/${id}`, key });
+  t.equal((await upload(service, key, archiveOf(listed('b')))).status, 201);
+  const large = { ...emptyTests('y'), 'y.in': 'y'.repeat(100_000) };
+  t.equal((await upload(service, key, archiveOf(large))).status, 403, 'files count, too');
+});
+
 t.test('what is no zip archive of a known key is not read', async (t) => {
   const { service, held } = await withState(t);
   const key = await service.key();

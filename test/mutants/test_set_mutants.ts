@@ -21,6 +21,8 @@ export const testSetMutants: readonly Mutant[] = [
       "if (await overQuota(web, owner, set)) return problem('quota_exceeded');",
       '',
     ],
+    ['the list of a new set counts for the quota', '    manifest.bytes.length,\n', ''],
+    ['the lists of stored sets count for the quota', '[bytes, manifest_bytes])', '[bytes])'],
     [
       'an archive has the bounds of the deployment',
       'unpacked_bytes: web.config.test_set_bytes',

@@ -209,9 +209,14 @@ function readAndStore(
 async function overQuota(web: Web, owner: Caller, set: TestSet): Promise<boolean> {
   const { account_test_sets, account_test_set_bytes } = web.config;
   const sets = await web.test_sets.list(owner);
-  const { sha256 } = manifestOf(set);
-  if (sets.some((each) => each.sha256 === sha256)) return false;
-  const sizes = [...sets.map(({ bytes }) => bytes), ...contentsOf(set).map(({ size }) => size)];
+  const manifest = manifestOf(set);
+  if (sets.some((each) => each.sha256 === manifest.sha256)) return false;
+  // The names and hashes of empty files are bytes, too.
+  const sizes = [
+    ...sets.flatMap(({ bytes, manifest_bytes }) => [bytes, manifest_bytes]),
+    ...contentsOf(set).map(({ size }) => size),
+    manifest.bytes.length,
+  ];
   const bytes = sizes.reduce((sum, size) => sum + size, 0);
   return sets.length >= account_test_sets || bytes > account_test_set_bytes;
 }
