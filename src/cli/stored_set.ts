@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { Client } from '../client/client.ts';
 import { manifestOf } from '../judging/manifest.ts';
 import { DEFAULT_PACKAGE_BOUNDS, type PackageBounds } from '../judging/packages/package_bounds.ts';
-import { PackageProblem } from '../judging/packages/package_problem.ts';
+import { ARCHIVE, PackageProblem } from '../judging/packages/package_problem.ts';
 import type { TestSet } from '../judging/test_set.ts';
 import { CommandFailed, type Context } from './command.ts';
 import { callText } from './follow_submission.ts';
@@ -21,7 +21,11 @@ export const packageBounds = ({ config }: Context): PackageBounds => ({
 /** A mistake in a package is one line. */
 export async function readingPackage<T>(path: string, reading: Promise<T>): Promise<T> {
   return reading.catch((error: unknown) => {
-    if (error instanceof PackageProblem) throw new CommandFailed(`${path}: ${error.message}`);
+    if (error instanceof PackageProblem) {
+      const { item, problem, message } = error;
+      // Its path says that the package is meant.
+      throw new CommandFailed(`${path}: ${item === ARCHIVE ? problem : message}`);
+    }
     const { code } = error as { code?: string };
     if (code === undefined) throw error;
     throw new CommandFailed(`${path}: cannot be read (${code})`);

@@ -270,9 +270,16 @@ t.test('judge: why there is no verdict', async (t) => {
 t.test('mistakes are one line', async (t) => {
   const sum = problemFolder({ name: 'sum' });
   const program = join(sum, 'submissions/accepted/sum.py');
+  const empty = await mkdtemp(join(tmpdir(), 'runledger-empty-'));
+  t.teardown(() => rm(empty, { recursive: true }));
   const cases: [args: string[], status: number, line: RegExp][] = [
     [['judge', program, '--package', '/nowhere'], 125, /^\/nowhere: cannot be read \(ENOENT\)$/],
     [['judge', program, '--package', join(sum, 'data')], 125, /problem\.yaml: it is missing$/],
+    [
+      ['judge', program, '--package', empty],
+      125,
+      /^\/\S+: it has neither problem\.yaml nor a test /,
+    ],
     [['judge', '/nowhere.py', '--package', sum], 125, /^\/nowhere\.py: cannot be read \(ENOENT\)$/],
     [['judge', program, '--package', sum, '--stdin-file', '../x'], 2, /^--stdin-file \.\.\/x: /],
     [['judge', program, '--package', sum, '--time-limit', 'x'], 2, /^--time-limit x: must be/],

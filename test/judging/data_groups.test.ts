@@ -82,7 +82,17 @@ t.test('inputs and answers', async (t) => {
     [
       'in a package, an input without an answer',
       { ...LEGACY, 'data/secret/2.in': '' },
-      /^data\/secret\/2\.in: it has no answer/,
+      /^data\/secret\/2\.in: it has no answer \(\.ans\)$/,
+    ],
+    [
+      'an answer of another name',
+      { ...LEGACY, 'data/secret/2.in': '', 'data/secret/2.out': '' },
+      /^data\/secret\/2\.in: it has no answer \(\.ans\): rename data\/secret\/2\.out to 2\.ans$/,
+    ],
+    [
+      'an answer of another name in a flat archive',
+      { '1.in': '', '1.out': '' },
+      /^1\.out: an answer is called NAME\.ans: rename it to 1\.ans$/,
     ],
     [
       'in a package, an answer without an input',

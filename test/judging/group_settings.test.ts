@@ -287,12 +287,35 @@ t.test('groups', async (t) => {
     [
       'a dependency on itself',
       group('', twoGroups('max_score: 1\nrequire_pass: secret/a')),
-      /^data\/secret\/a: require_pass: no group before it is called secret\/a/,
+      /^data\/secret\/a: require_pass: secret\/a is this group itself$/,
     ],
     [
       'a dependency of all secret data on a part of it',
       group('require_pass: secret/a', twoGroups('max_score: 1')),
-      /^data\/secret: require_pass: no group before it is called secret\/a/,
+      /^data\/secret: require_pass: secret\/a comes after it$/,
+    ],
+    [
+      'a dependency on a group behind it',
+      group('', twoGroups('max_score: 1\nrequire_pass: secret/b')),
+      /^data\/secret\/a: require_pass: secret\/b comes after it$/,
+    ],
+    [
+      'a dependency on the group around it',
+      group('', twoGroups('max_score: 1\nrequire_pass: secret')),
+      /^data\/secret\/a: require_pass: secret has this group in it$/,
+    ],
+    [
+      'a dependency on a group by the last part of its path',
+      group('', {
+        ...twoGroups('max_score: 1'),
+        'data/secret/b/test_group.yaml': 'max_score: 1\nrequire_pass: a',
+      }),
+      /^data\/secret\/b: require_pass: no group is called a: groups are named by their path, as secret\/a$/,
+    ],
+    [
+      'a dependency on a group that is not there',
+      group('', twoGroups('max_score: 1\nrequire_pass: secret/small')),
+      /^data\/secret\/a: require_pass: no group is called secret\/small$/,
     ],
     [
       'a dependency on a group that does not count as a whole',

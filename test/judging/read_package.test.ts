@@ -70,6 +70,32 @@ t.test('files that are not used are named', async (t) => {
   t.strictSame(notes, ['data/secret/generate.sh: it is not used']);
 });
 
+t.test('files of Windows are as hidden as those of macOS', async (t) => {
+  const folders = { 'Thumbs.db': 'x', 'data/secret/desktop.ini': 'x', 'data/Desktop.ini': 'x' };
+  const { set, notes } = await read(t, { ...LEGACY, ...folders });
+  t.strictSame({ notes, tests: set.tests.length }, { notes: [], tests: 1 });
+  const flat = await read(t, { '1.in': '', '1.ans': '', 'Thumbs.db': 'x', 'desktop.ini': 'x' });
+  t.equal(flat.set.tests.length, 1);
+});
+
+t.test('a test that begins with a byte order mark is named, and stays as it is', async (t) => {
+  const [utf8, utf16] = ['\ufeff3\r\n', Buffer.from([0xff, 0xfe, 0x33, 0x00])];
+  const what =
+    'it begins with a byte order mark, which is part of the text for a program: save it as UTF-8 without one';
+  const { set, notes, keeper } = await read(t, {
+    ...{ ...LEGACY, 'data/secret/2.in': utf8, 'data/secret/2.ans': '3\n' },
+    ...{ 'data/secret/3.in': '3\n', 'data/secret/3.ans': utf16 },
+    ...{ 'data/secret/4.in': 'a\ufeff', 'data/secret/4.ans': Buffer.from([0xef, 0xbb]) },
+  });
+  t.strictSame(notes, [`data/secret/2.in: ${what}`, `data/secret/3.ans: ${what}`]);
+  t.equal(keeper.text(set.tests[1]!.input), utf8);
+  const flat = await read(t, { '1.in': '1\n', '1.ans': utf8 });
+  t.strictSame(flat.notes, [`1.ans: ${what}`]);
+  const program = { 'output_validators/v.py': '\ufeffexit(42)' };
+  const settings = { ...LEGACY, 'problem.yaml': 'name: Sums\nvalidation: custom\n' };
+  t.strictSame((await read(t, { ...settings, ...program })).notes, [], 'that of a program');
+});
+
 t.test('an archive and a folder may be read again and at the same time', async (t) => {
   const path = await onDisk(t, archiveOf(LEGACY));
   const [a, b] = await Promise.all([

@@ -200,7 +200,11 @@ async function readTests(
         );
       }
       const answer = beside('ans');
-      if (answer === undefined) throw new PackageProblem(entry.path, 'it has no answer (.ans)');
+      if (answer === undefined) {
+        const other = beside('out');
+        const hint = other === undefined ? '' : `: rename ${other.path} to ${base}.ans`;
+        throw new PackageProblem(entry.path, `it has no answer (.ans)${hint}`);
+      }
       tests.push(
         await readTest(entry, answer, `${group}/${base}`, beside('yaml'), settings, reader),
       );

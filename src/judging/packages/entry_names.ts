@@ -42,8 +42,8 @@ export function checkPath(path: string, bounds: PackageBounds): void {
 }
 
 /**
- * Hidden files, and the folder that the archiver of macOS adds. The format says to behave as if they were not there. A file
- * with the time limit is the one exception.
+ * Hidden files, the folder that the archiver of macOS adds, and what Windows leaves in folders. The format says to behave as if
+ * hidden files were not there. A file with the time limit is the one exception.
  */
 export function isHidden(path: string): boolean {
   const names = path.split('/');
@@ -51,7 +51,8 @@ export function isHidden(path: string): boolean {
   return (is_limit ? names.slice(0, -1) : names).some(isHiddenName);
 }
 
-export const isHiddenName = (name: string) => name.startsWith('.') || name === '__MACOSX';
+export const isHiddenName = (name: string) =>
+  name.startsWith('.') || name === '__MACOSX' || /^(thumbs\.db|desktop\.ini)$/i.test(name);
 
 /** All paths of a package. */
 export class PathsInUse {

@@ -1,7 +1,7 @@
 /** Makes the test set of a flat archive: NAME.in and NAME.ans, and nothing else. */
 import type { TestSet } from '../test_set.ts';
 import type { Folder } from './file_tree.ts';
-import type { Contents } from './package_contents.ts';
+import type { Contents, Note } from './package_contents.ts';
 import { ARCHIVE, PackageProblem } from './package_problem.ts';
 
 const GROUP = 'data';
@@ -10,6 +10,7 @@ export async function readFlatSet(
   root: Folder,
   name: string,
   contents: Contents,
+  note: Note,
 ): Promise<TestSet> {
   const names = [...root.files.keys()]
     .filter((file) => file.endsWith('.in'))
@@ -50,8 +51,8 @@ export async function readFlatSet(
     set.tests.push({
       name: test,
       group: GROUP,
-      input: await contents.add(input),
-      answer: await contents.add(answer),
+      input: await contents.addText(input, note),
+      answer: await contents.addText(answer, note),
     });
   }
   return set;
@@ -61,6 +62,10 @@ function checkOthers(root: Folder): void {
   for (const [name, { path }] of root.files) {
     if (name === '.in') throw new PackageProblem(path, 'it has no name');
     if (name.endsWith('.in')) continue;
+    if (name.endsWith('.out')) {
+      const right = `${name.slice(0, -'.out'.length)}.ans`;
+      throw new PackageProblem(path, `an answer is called NAME.ans: rename it to ${right}`);
+    }
     if (!name.endsWith('.ans')) {
       throw new PackageProblem(
         path,

@@ -11,8 +11,15 @@ import { PackageProblem } from './package_problem.ts';
 /** Gets each content once. It may leave the bytes unread, if it has the content already. */
 export type OnFile = (file: FileRef, bytes: AsyncIterable<Uint8Array>) => Promise<void>;
 
+export type Note = (path: string, note: string) => void;
+
+/** Of UTF-8, as Notepad writes it, and of UTF-16, as PowerShell does. */
+const BYTE_ORDER_MARKS = [Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from([0xff, 0xfe])];
+const LONGEST_MARK = 3;
+
 export class Contents {
   readonly #refs = new Map<Entry, FileRef>();
+  readonly #marked = new Set<Entry>();
   readonly #first = new Map<string, Entry>();
   readonly #signal: AbortSignal | undefined;
 
@@ -26,13 +33,30 @@ export class Contents {
     const known = this.#refs.get(entry);
     if (known !== undefined) return known;
     const hash = createHash('sha256');
+    let start = Buffer.alloc(0);
     for await (const chunk of entry.open()) {
       this.#signal?.throwIfAborted();
       hash.update(chunk);
+      if (start.length < LONGEST_MARK)
+        start = Buffer.concat([start, chunk.subarray(0, LONGEST_MARK - start.length)]);
     }
+    if (BYTE_ORDER_MARKS.some((mark) => start.subarray(0, mark.length).equals(mark)))
+      this.#marked.add(entry);
     const ref = { sha256: hash.digest('hex'), size: entry.size };
     this.#refs.set(entry, ref);
     if (!this.#first.has(ref.sha256)) this.#first.set(ref.sha256, entry);
+    return ref;
+  }
+
+  /** An input or an answer. Programs do not expect a byte order mark, but it may be what a test is about. */
+  async addText(entry: Entry, note: Note): Promise<FileRef> {
+    const ref = await this.add(entry);
+    if (this.#marked.has(entry)) {
+      note(
+        entry.path,
+        'it begins with a byte order mark, which is part of the text for a program: save it as UTF-8 without one',
+      );
+    }
     return ref;
   }
 

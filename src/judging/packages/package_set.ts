@@ -5,7 +5,7 @@ import type { Group, SetProgram, SetTest, TestSet } from '../test_set.ts';
 import { type DataGroup, isGroup, readData } from './data_groups.ts';
 import type { FileTree } from './file_tree.ts';
 import type { PackageBounds } from './package_bounds.ts';
-import type { Contents } from './package_contents.ts';
+import type { Contents, Note } from './package_contents.ts';
 import { PackageProblem } from './package_problem.ts';
 import { type ProblemSettings, readProblemSettings } from './problem_settings.ts';
 import { readProgram } from './programs.ts';
@@ -22,7 +22,7 @@ export type PackageReader = {
   contents: Contents;
   yaml: YamlReader;
   bounds: PackageBounds;
-  note(path: string, note: string): void;
+  note: Note;
 };
 
 export type PackageSet = {
@@ -72,8 +72,8 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
     scoring: problem.scoring ? 'score' : 'pass-fail',
   };
   checkTexts(data, reader.bounds);
-  const { contents } = reader;
-  await addGroup(set, data, null, { contents, compareBy: comparing(problem, set.compare) });
+  const { contents, note } = reader;
+  await addGroup(set, data, null, { contents, note, compareBy: comparing(problem, set.compare) });
   noteBounds(problem.limits, reader.note);
   if (program?.limits !== undefined) {
     noteBounds(program.limits, (path, note) => reader.note(path, `for the validator: ${note}`));
@@ -120,9 +120,9 @@ async function addGroup(
   set: TestSet,
   group: DataGroup,
   parent: string | null,
-  tools: { contents: Contents; compareBy: Comparing },
+  tools: { contents: Contents; note: Note; compareBy: Comparing },
 ): Promise<void> {
-  const { contents, compareBy } = tools;
+  const { contents, note, compareBy } = tools;
   const { settings } = group;
   const judged = set.checker ?? set.interactor;
   const added: Group = {
@@ -140,8 +140,8 @@ async function addGroup(
     const test: SetTest = {
       name: item.name,
       group: group.name,
-      input: await contents.add(item.input),
-      answer: await contents.add(item.answer),
+      input: await contents.addText(item.input, note),
+      answer: await contents.addText(item.answer, note),
       ...(item.args.length > 0 ? { args: item.args } : {}),
     };
     const args = item.validator_args ?? settings.validator_args;

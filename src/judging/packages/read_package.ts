@@ -114,7 +114,8 @@ async function readSet(reader: PackageReader): Promise<SetOfPackage> {
   if (data?.folders.has('secret') || data?.folders.has('sample') || root.folders.has('secret')) {
     throw new PackageProblem('problem.yaml', 'it is missing');
   }
-  const set = await readFlatSet(root, top_name ?? reader.fallback_name, reader.contents);
+  const name = top_name ?? reader.fallback_name;
+  const set = await readFlatSet(root, name, reader.contents, reader.note);
   return {
     set: withRoomForAnswers(set, reader.note),
     problem: null,

@@ -78,12 +78,13 @@ function checkDependencies(data: DataGroup, secret: DataGroup): void {
   const before = new Map<string, DataGroup | undefined>([['sample', sample]]);
   // A short file can name a group many times, and the group can have thousands of others within it: each is looked at once.
   const with_tests = new Set<DataGroup | undefined>();
+  const all = new Set(groupNames(secret));
   if (sample !== undefined && sample.items.length > 0) with_tests.add(sample);
   const visit = (group: DataGroup) => {
     const wrong = (problem: string) => new PackageProblem(group.path, `require_pass: ${problem}`);
     const names = [...new Set(group.settings.scoring.require_pass)];
     for (const name of names) {
-      if (!before.has(name)) throw wrong(`no group before it is called ${name}`);
+      if (!before.has(name)) throw wrong(whyNotBefore(name, group.name, all));
       const aggregation = before.get(name)?.settings.scoring.aggregation ?? 'pass-fail';
       if (aggregation !== 'pass-fail')
         throw wrong(`the score_aggregation of ${name} is not pass-fail`);
@@ -97,6 +98,20 @@ function checkDependencies(data: DataGroup, secret: DataGroup): void {
     if (group.items.some((item) => !isGroup(item) || with_tests.has(item))) with_tests.add(group);
   };
   visit(secret);
+}
+
+const groupNames = (group: DataGroup): string[] => [
+  group.name,
+  ...group.items.filter(isGroup).flatMap(groupNames),
+];
+
+function whyNotBefore(name: string, of_group: string, all: ReadonlySet<string>): string {
+  if (name === of_group) return `${name} is this group itself`;
+  if (of_group.startsWith(`${name}/`)) return `${name} has this group in it`;
+  if (all.has(name)) return `${name} comes after it`;
+  const meant = [...all].find((each) => each.endsWith(`/${name}`));
+  const hint = meant === undefined ? '' : `: groups are named by their path, as ${meant}`;
+  return `no group is called ${name}${hint}`;
 }
 
 /** The largest score of each test and group in it that sets none itself. */
