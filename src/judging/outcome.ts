@@ -12,6 +12,8 @@ import type { CheckerEnd } from './checker_end.ts';
 /** The output of a test is cut after this many bytes. */
 export const TEST_OUTPUT_BYTES = 4_096;
 
+type Exceedable = NonNullable<Judgement['limit_exceeded']>;
+
 export type TestOutcome = {
   /** from 1, in the order of the set */
   n: number;
@@ -22,7 +24,7 @@ export type TestOutcome = {
   verdict: Verdict | null;
   exit_code: number | null;
   signal: string | null;
-  limit_exceeded: Judgement['limit_exceeded'];
+  limit_exceeded: Exceedable | null;
   cpu_time_us: number | null;
   wall_time_us: number | null;
   memory_peak_bytes: number | null;
@@ -84,7 +86,7 @@ export function testOutcome(
     cpu_time_us: of_program ? run.cpu_us : null,
     wall_time_us: of_program ? run.wall_us : null,
     memory_peak_bytes: of_program ? run.memory_peak_bytes : null,
-    message: end?.message ?? null,
+    message: judged === null ? null : messageOf(judged, judgement),
     team_message: end?.team_message ?? null,
     score: end?.points ?? null,
     stdout: run.stdout.subarray(0, TEST_OUTPUT_BYTES),
@@ -128,6 +130,22 @@ export function textsBounder(): (outcome: TestOutcome) => TestOutcome {
       stderr_truncated: outcome.stderr_truncated || stderr.length > 0,
     };
   };
+}
+
+const SPELT: Readonly<Partial<Record<Exceedable, string>>> = {
+  cpu_time: 'CPU time',
+  wall_time: 'elapsed time',
+  memory: 'memory',
+  output: 'output',
+};
+
+/** An interactor sees only that the output of its program ends, and blames it for that: the limit comes before its message. */
+function messageOf({ end, program_ended_first }: Judged, judgement: Judgement): string | null {
+  const { verdict, limit_exceeded } = judgement;
+  const limit = limit_exceeded && SPELT[limit_exceeded];
+  if (!end.message || program_ended_first !== true || !LIMITS.has(verdict) || !limit)
+    return end.message;
+  return `the program exceeded its limit of ${limit} before its interactor ended\n${end.message}`;
 }
 
 const LIMITS: ReadonlySet<Verdict> = new Set(['TLE', 'MLE', 'OLE']);

@@ -300,6 +300,16 @@ const CLOSED_OUTPUTS: Case[] = [
     expected: /^TLE: /,
   },
   {
+    title: 'a program that spins, and an interactor that blames it for the end of its output',
+    program: 'while True: pass',
+    limits: { ...SHORT, cpu_time_ms: 100 },
+    judging: talks(
+      `sys.stdin.readline() or open(sys.argv[3] + 'judgemessage.txt', 'w').write('no guess')\nsys.exit(43)`,
+    ),
+    expected:
+      /^TLE: the program exceeded its limit of CPU time before its interactor ended\nno guess$/,
+  },
+  {
     title: 'a program that closes its output, and spins when its interactor has found it wrong',
     program: 'import os, sys\nos.close(1)\nsys.stdin.read()\nwhile True: pass',
     limits: SPINS,

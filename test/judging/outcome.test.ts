@@ -145,6 +145,18 @@ t.test('an interactor decides, unless the program broke a limit first', async (t
     t.equal(verdict(kind, over, true), first, `${title}, the program ended first`);
     t.equal(verdict(kind, over, false), later, `${title}, the interactor ended first`);
   }
+  const message = (over: Partial<BoxReport>, program_first: boolean, said = 'no guess') =>
+    testOutcome(PLACE, subject(over), {
+      end: end('wrong', { message: said }),
+      program_ended_first: program_first,
+    }).message;
+  const first = 'before its interactor ended\nno guess';
+  t.equal(message(TLE, true), `the program exceeded its limit of CPU time ${first}`);
+  t.equal(message(MLE, true), `the program exceeded its limit of memory ${first}`);
+  t.equal(message(TLE, true, ''), '', 'it said nothing');
+  t.equal(message(TLE, false), 'no guess', 'it is the interactor that decides');
+  t.equal(message(RE, true), 'no guess');
+
   const failed = { end: end('failed'), program_ended_first: true };
   const crowded = subject({ exit_code: 1, pids_limit_hits: 1 });
   t.match(testOutcome(PLACE, crowded, failed), {
