@@ -69,7 +69,15 @@ async function measure<T>(
 }
 
 const ALL: SearchQuery = {
-  ...{ status: null, verdict: null, language: null, from: null, to: null, account: null },
+  ...{
+    status: null,
+    verdict: null,
+    language: null,
+    test_set: null,
+    from: null,
+    to: null,
+    account: null,
+  },
   ...{ limit: PAGE_ROWS, after: null },
 };
 const middle = new Date(Date.parse(FROM) + 15 * 86_400_000).toISOString();

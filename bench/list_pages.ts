@@ -13,7 +13,7 @@ const SUBMISSIONS = Number(process.env['SUBMISSIONS'] || 1_000_000);
 const ROUNDS = 9;
 const ACCOUNT = 'fa000000-0000-4000-8000-000000000001';
 const ALL: ListQuery = {
-  ...{ status: null, verdict: null, language: null, from: null, to: null },
+  ...{ status: null, verdict: null, language: null, test_set: null, from: null, to: null },
   ...{ limit: 200, after: null },
 };
 

@@ -10,7 +10,7 @@
 -- submitting batches would have to wait.
 create or replace function runledger.list_submissions(
   account_id uuid, wanted_status text, wanted_verdict text, wanted_language text, from_time timestamptz, before_time timestamptz,
-  at_most integer, after_us bigint, after_id uuid, most integer default 5000,
+  at_most integer, after_us bigint, after_id uuid, most integer default 5000, wanted_set uuid default null,
   out ids uuid[], out next_us bigint, out next_id uuid, out settled boolean
 )
 language plpgsql security definer set search_path = runledger, pg_temp
@@ -26,7 +26,7 @@ begin
   after_id := coalesce(after_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
   from_time := coalesce(from_time, '-infinity'); before_time := coalesce(before_time, 'infinity');
   for s in
-    select x.id, x.created_at, x.status, x.verdict, x.language from submissions x
+    select x.id, x.created_at, x.status, x.verdict, x.language, x.test_set from submissions x
     where x.account_id = list_submissions.account_id
       and x.created_at >= from_time and x.created_at < before_time
       and x.created_at <= after_time and (x.created_at, x.id) < (after_time, after_id)
@@ -40,7 +40,7 @@ begin
     seen := seen + 1;
     settled := settled and s.status in ('completed', 'error', 'cancelled');
     if (wanted_status is null or s.status = wanted_status) and (wanted_verdict is null or s.verdict = wanted_verdict)
-      and (wanted_language is null or s.language = wanted_language) then
+      and (wanted_language is null or s.language = wanted_language) and (wanted_set is null or s.test_set = wanted_set) then
       ids := ids || s.id;
     end if;
     if cardinality(ids) = at_most or seen = most then

@@ -169,6 +169,8 @@ export type ListOptions = CallOptions & {
   status?: Status;
   verdict?: Verdict;
   language?: string;
+  /** what this stored test set judges */
+  test_set?: string;
   /** what was accepted at this time or later, and before that one */
   from?: Date;
   to?: Date;

@@ -569,17 +569,18 @@ class Runledger:
         status: Optional[Status] = None,
         verdict: Optional[str] = None,
         language: Optional[str] = None,
+        test_set: Optional[str] = None,
         from_: Union[datetime, str, None] = None,
         to: Union[datetime, str, None] = None,
         after: Optional[str] = None,
         limit: int = LIST_PAGE,
     ) -> Iterator[dict[str, Any]]:
         """
-        The submissions of the account, newest first, without what they printed. from_ and to: what was accepted at this time
-        or later, and before that one; a datetime without a zone is a local time. after: the `next` of a page of the API. limit:
-        of one call; all pages are asked for.
+        The submissions of the account, newest first, without what they printed. test_set: what this stored set judges. from_
+        and to: what was accepted at this time or later, and before that one; a datetime without a zone is a local time. after:
+        the `next` of a page of the API. limit: of one call; all pages are asked for.
         """
-        words = {"status": status, "verdict": verdict, "language": language, "after": after}
+        words = {"status": status, "verdict": verdict, "language": language, "test_set": test_set, "after": after}
         given = {"limit": str(limit), "from": _time(from_), "to": _time(to), **words}
         query = {name: text for name, text in given.items() if text is not None}
         while True:

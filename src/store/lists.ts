@@ -12,6 +12,8 @@ export type ListQuery = {
   status: Status | null;
   verdict: Verdict | null;
   language: string | null;
+  /** Also one that was deleted. */
+  test_set: string | null;
   /** From this time on; in UTC, and as exact as the database's. */
   from: string | null;
   /** Before this time. */
@@ -135,12 +137,13 @@ async function readNamed(
 export async function readPage(
   db: Db,
   account_id: string,
-  { status, verdict, language, from, to, limit, after }: ListQuery,
+  { status, verdict, language, test_set, from, to, limit, after }: ListQuery,
   beat: Beat | null,
 ): Promise<(ListPage & { settled: boolean }) | null> {
   const [row] = await db<PageRow[]>`
     select * from runledger.list_submissions(${account_id}, ${status}, ${verdict}, ${language}, ${from}::text::timestamptz,
-      ${to}::text::timestamptz, ${limit}, ${after && String(after.at_us)}::text::bigint, ${after?.id ?? null})
+      ${to}::text::timestamptz, ${limit}, ${after && String(after.at_us)}::text::bigint, ${after?.id ?? null},
+      wanted_set => ${test_set})
     ${ifThere(db, beat)}`;
   if (row === undefined) return null;
   const { ids, next_us, next_id, settled } = row;

@@ -126,7 +126,15 @@ t.test('a read finds nothing on a server that lacks the heartbeat which was chec
     from runledger.submissions s, runledger.consumers c where s.id = ${id} and c.ended_at is null limit 1`;
   const { account_id, consumer_id, beat_us } = row!;
   const query = {
-    ...{ status: null, verdict: null, language: null, from: null, to: null, after: null },
+    ...{
+      status: null,
+      verdict: null,
+      language: null,
+      test_set: null,
+      from: null,
+      to: null,
+      after: null,
+    },
     limit: 1,
   };
   const at = async (of: string, later_us: number) => {

@@ -131,6 +131,11 @@ export const accountMutants: readonly Mutant[] = [
     ['the end is not in the time', 'x.created_at < before_time', 'x.created_at <= before_time'],
     ['a page looks at a bounded number', ' or seen = most then', ' then'],
   ),
+  ...inFile('sql/functions/list_submissions.sql', contract('test sets: what a set judged'), [
+    'what another test set judged is left out',
+    's.test_set = wanted_set)',
+    'true)',
+  ]),
   ...inFile('sql/functions/list_submissions.sql', contract('ids: what the account does not have'), [
     'an id of another account is left out',
     ' and s.account_id = who.account_id',

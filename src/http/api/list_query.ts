@@ -10,7 +10,16 @@ import { rejectUnknownParameters } from './waiting_request.ts';
 export const PAGE_LIMIT = 200;
 export const PAGE_DEFAULT = 50;
 
-export const LIST_PARAMETERS = ['status', 'verdict', 'language', 'from', 'to', 'limit', 'after'];
+export const LIST_PARAMETERS = [
+  'status',
+  'verdict',
+  'language',
+  'test_set',
+  'from',
+  'to',
+  'limit',
+  'after',
+];
 
 /** A name; or what is wrong with its value. */
 type Read<T> = (text: string) => T | { problem: string };
@@ -34,6 +43,7 @@ export function readListQuery(
     status: read('status', oneOf(STATUS_NAMES)),
     verdict: read('verdict', oneOf(VERDICT_NAMES)),
     language: read('language', languageOf),
+    test_set: read('test_set', idOf),
     from: read('from', timeOf),
     to: read('to', timeOf),
     limit: read('limit', limitOf) ?? PAGE_DEFAULT,
@@ -54,6 +64,8 @@ const languageOf: Read<string> = (text) =>
   CANONICAL_NAMES.get(text) ?? {
     problem: `must be one of ${[...CANONICAL_NAMES.keys()].join(', ')}`,
   };
+
+const idOf: Read<string> = (text) => parseUuid(text) ?? { problem: 'must be a UUID' };
 
 export const TIME =
   /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$/;

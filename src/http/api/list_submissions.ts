@@ -18,6 +18,7 @@ import type { ParameterObject, Schema } from './openapi_types.ts';
 import { COMMON, EXAMPLE_ID, PREFER_PARAMETER, RATE, SUBMISSION_ID } from './operation.ts';
 import { LANGUAGE } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
+import { EXAMPLE_TEST_SET } from './test_set_record.ts';
 
 export const SUMMARY = v.strictObject({ ...summaryOf(RESULT_SCHEMAS), language: LANGUAGE });
 
@@ -83,6 +84,12 @@ export const listSubmissions: ApiCall = {
       filter('status', 'Only of this status.', { type: 'string', enum: STATUS_NAMES }, 'completed'),
       filter('verdict', 'Only of this verdict.', { type: 'string', enum: VERDICT_NAMES }, 'AC'),
       filter('language', 'Only in this language.', LANGUAGES, 'python'),
+      filter(
+        'test_set',
+        'Only what this stored test set judges, also once it is deleted.',
+        { type: 'string', format: 'uuid' },
+        EXAMPLE_TEST_SET.id,
+      ),
       filter('from', 'Only what was accepted at this time or later.', time, '2026-11-01T00:00:00Z'),
       filter('to', 'Only what was accepted before this time.', time, '2036-12-01T00:00:00Z'),
       filter(

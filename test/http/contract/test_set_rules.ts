@@ -92,6 +92,30 @@ export const testSetRules: Rule[] = [
     await service.worker.finish(json.id);
     equal((await service.call({ method: 'DELETE', path, key })).status, 204);
   }),
+  contract('what a set judged is listed, also once the set is deleted', async (s) => {
+    const service = await s.plain();
+    const key = await service.key();
+    const { json: set } = await upload(service, LEGACY, key);
+    const body = { language: 'py', code: '', test_set: set.id };
+    const ids: string[] = [];
+    for (const each of [body, { language: 'py', code: '' }, body])
+      ids.push((await service.submit(key, each)).json.id);
+    const [first, , third] = ids as [string, string, string];
+    for (const id of ids) await service.worker.finish(id);
+    const find = async (query: string, by = key) =>
+      (await service.call({ path: `/api/submissions?${query}`, key: by })).json.submissions?.map(
+        ({ id }: { id: string }) => id,
+      );
+    const judged = `test_set=${set.id}`;
+    deepEqual(await find(judged), [third, first]);
+    deepEqual(await find(`test_set=${set.id.toUpperCase()}&verdict=WA`), []);
+    deepEqual(await find(judged, await service.key()), [], 'of another account');
+    await service.call({ method: 'DELETE', path: `${PATH}/${set.id}`, key });
+    deepEqual(await find(judged), [third, first]);
+    deepEqual(await find('test_set=f1980f5e-3c1a-7d42-9b6e-5f0c2a8d7e11'), []);
+    const wrong = await service.call({ path: '/api/submissions?test_set=7', key });
+    rejectedFor(wrong, '?test_set');
+  }),
   contract('an id that is no UUID is a 400, and an unknown one a 404', async (s) => {
     const service = await s.plain();
     const key = await keyOf(service);
