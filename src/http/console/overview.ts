@@ -36,6 +36,7 @@ export const overview: ConsoleCall = {
 <section aria-label="Figures" class="figures">
 ${terms([
   ['waiting', value('waiting')],
+  ['lost, to be run again', value('again')],
   ['oldest waits', value('oldest')],
   ['running', value('running')],
   ['workers', value('workers')],

@@ -48,7 +48,7 @@ export function createPlots(place) {
       show('latency', ['p50', 'p95', 'p99'], [hour.minutes, ...hour.latency_s]);
       const verdicts = Object.keys(hour.verdicts);
       show('verdicts', verdicts, [hour.minutes, ...Object.values(hour.verdicts)]);
-      show('queue', ['waiting', 'running'], queue);
+      show('queue', ['waiting', 'again', 'running'], queue);
     },
   };
 }
