@@ -33,7 +33,13 @@ const SCENES = 'test/deploy/alert_scenes.yaml';
 const DASHBOARD = 'deploy/grafana/runledger.json';
 
 type Rule = { alert: string; expr: string; annotations: Record<string, string> };
-type Panel = { title: string; targets?: { expr: string; legendFormat: string }[] };
+type Target = { expr: string; legendFormat: string; instant?: boolean; range?: boolean };
+type Panel = {
+  type: string;
+  title: string;
+  fieldConfig?: { defaults: { noValue?: string } };
+  targets?: Target[];
+};
 
 const { groups } = load(readFileSync(ALERTS, 'utf8')) as { groups: { rules: Rule[] }[] };
 const rules = groups.flatMap((group) => group.rules);
@@ -224,6 +230,16 @@ t.test('the dashboard names metrics that there are, and all of them', async (t) 
     [...all.keys()].filter((name) => !shown.has(name)),
     [],
   );
+});
+
+t.test('a figure is of now: without one it says so, and shows none of hours ago', async (t) => {
+  const figures = panels.filter(({ type }) => type === 'stat');
+  t.ok(figures.length >= 8);
+  for (const { title, fieldConfig, targets } of figures) {
+    t.match(fieldConfig!.defaults.noValue, /\w/, title);
+    for (const { instant, range } of targets!)
+      t.same({ instant, range }, { instant: true, range: false }, title);
+  }
 });
 
 t.test('Prometheus asks each process where its unit has it serve', async (t) => {
