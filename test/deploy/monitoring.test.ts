@@ -17,6 +17,7 @@ import { watchConnectionRoom } from '../../src/http/wire/connection_room.ts';
 import { createOpenRequests } from '../../src/http/wire/open_requests.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics, type MetricFamily } from '../../src/metrics.ts';
+import { observedReplica } from '../../src/processes/observed_replica.ts';
 import { observeProcess } from '../../src/processes/process_metrics.ts';
 import { createCosigning } from '../../src/queue/cosigning.ts';
 import { createDelivering } from '../../src/queue/delivery_setup.ts';
@@ -87,6 +88,8 @@ async function startedMetrics() {
     streams: count,
   });
   watchConnectionRoom(createServer(), { most: 1, log, metrics: web });
+  const replica = { open: none, primary: none, consumer_id: () => null, log, metrics: web };
+  await observedReplica(replica).close();
   executionObserver(worker, ['python']);
   const witness = createMetrics();
   observeWitness(witness, { folder: none, logs: [{ name: 'log.test' } as never] });
@@ -160,6 +163,10 @@ t.test('the alerts name metrics that there are', async (t) => {
     checkLabels(t, alert, expr, Object.values(annotations).join(' '), used);
     t.ok(annotations['summary'] && annotations['remedy'], `${alert} says what to do`);
   }
+  t.ok(
+    rules.some(({ expr }) => expr.includes('runledger_replica_used')),
+    'one is of the replica',
+  );
 });
 
 t.test('a backup that was made is a metric', async (t) => {
