@@ -34,7 +34,7 @@ export const logPage: ConsoleCall = {
       main: html`${log.problem !== null && html`<p class="problem" role="alert">This process signs no checkpoints: ${log.problem}</p>`}
 ${terms([
   ['events that no checkpoint covers', unsealedText(lag)],
-  ['the oldest of them is from', html`${seconds(lag.unsealed_s)} ago`],
+  ['the oldest of them is from', lag.unsealed === 0 ? '–' : html`${seconds(lag.unsealed_s)} ago`],
   ['age of the newest checkpoint', seconds(lag.checkpoint_age_s)],
 ])}
 ${table('Witnesses', WITNESS_COLUMNS, log.witnesses)}

@@ -81,6 +81,13 @@ function show(state) {
       `${seconds(each.heartbeat_s)} ago`,
     ]),
   );
+  const more = find('[data-more="workers"]');
+  more.hidden = state.workers.length >= now.workers;
+  const first = count(state.workers.length);
+  setText(
+    more,
+    more.hidden ? '' : `These are the first ${first} of ${count(now.workers)}, by host.`,
+  );
   rows(
     'witnesses',
     log.witnesses.map(({ name, cosigned, problem }) => [
