@@ -160,19 +160,38 @@ begin
 end
 $$;
 
--- In the order of their names. part: of the name, in any case.
-create or replace function runledger.console_accounts(session bytea, part text, after_name text, at_most integer) returns jsonb
+-- In the order of their names. part: of the name, in any case. No index finds parts of names, so this stops after `most` accounts.
+-- next_name: the next page begins after it; null: there is none.
+create or replace function runledger.console_accounts(
+  session bytea, part text, after_name text, at_most integer, most integer default 5000, out accounts jsonb, out next_name text
+)
 language plpgsql stable security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
 as $$
+#variable_conflict use_variable
+declare
+  ids uuid[] := '{}';
+  a record;
+  seen integer := 0;
 begin
   perform operator_of(session);
-  return (select coalesce(jsonb_agg(to_jsonb(x) order by x.name), '[]') from (
-    select a.id, a.name, a.created_at, coalesce(u.pending, 0) as pending,
-      (select count(*) from keys k where k.account_id = a.id and k.revoked_at is null) as keys,
-      (select max(ku.last_used_at) from keys k join key_usage ku on ku.key_id = k.id where k.account_id = a.id) as last_used_at
-    from accounts a left join account_usage u on u.account_id = a.id
-    where a.name > console_accounts.after_name and position(lower(part) in lower(a.name)) > 0
-    order by a.name limit at_most) x);
+  for a in
+    select x.id, x.name from runledger.accounts x where x.name > after_name order by x.name limit most
+  loop
+    seen := seen + 1;
+    if position(lower(part) in lower(a.name)) > 0 then
+      ids := ids || a.id;
+    end if;
+    if cardinality(ids) = at_most or seen = most then
+      next_name := a.name;
+      exit;
+    end if;
+  end loop;
+  accounts := (select coalesce(jsonb_agg(to_jsonb(x) - 'n' order by x.n), '[]') from (
+    select i.n, c.id, c.name, c.created_at, coalesce(u.pending, 0) as pending,
+      (select count(*) from keys k where k.account_id = c.id and k.revoked_at is null) as keys,
+      (select max(ku.last_used_at) from keys k join key_usage ku on ku.key_id = k.id where k.account_id = c.id) as last_used_at
+    from unnest(ids) with ordinality i(id, n) join runledger.accounts c on c.id = i.id left join account_usage u on u.account_id = c.id) x);
 end
 $$;
 
@@ -227,11 +246,12 @@ begin
 end
 $$;
 
--- One page of what operators did, the newest first, as audit_commands shows it. Whose submissions they saw is left out without
--- with_views: operators look far more often than they change something. before_us, before_seq: the last one of the page before.
+-- One page of what operators did, the newest first, as audit_commands shows it. Without with_all, two kinds are left out:
+-- whose submissions they saw, because operators look far more often than they change something; and what was removed by
+-- schedule, because it is removed in many small steps. before_us, before_seq: the last one of the page before.
 -- The condition is that of the index events_commands, letter by letter.
 create or replace function runledger.console_commands(
-  session bytea, with_views boolean, before_us bigint, before_seq bigint, at_most integer, most integer default 20000,
+  session bytea, with_all boolean, before_us bigint, before_seq bigint, at_most integer, most integer default 20000,
   out commands jsonb, out next_us bigint, out next_seq bigint
 )
 language plpgsql stable security definer set search_path = runledger, pg_temp
@@ -247,14 +267,14 @@ begin
   commands := '[]';
   before_seq := coalesce(before_seq, 0);
   for e in
-    select x.stream, x.version, x.type, x.at, x.seq from events x
+    select x.stream, x.version, x.at, x.seq, x.type <> 'operator.viewed' and not x.facts ? 'scheduled' as is_command from events x
     where ((x.stream >= 'f0000000-0000-0000-0000-000000000000' and (x.type not like 'test\_set.%' or not x.facts ? 'key_id'))
         or (x.type = 'delivery.requested' and (x.facts ->> 'replay') is not null))
       and (x.at, x.seq) < (before_time, before_seq)
     order by x.at desc, x.seq desc limit most
   loop
     seen := seen + 1;
-    if with_views or e.type <> 'operator.viewed' then
+    if with_all or e.is_command then
       commands := commands || coalesce((
         select to_jsonb(c) || jsonb_build_object('facts', c.facts - 'request_id')
         from audit_commands c where c.about = e.stream and c.version = e.version), '[]');

@@ -14,7 +14,7 @@ as $$
       select w.id, w.host, w.slots, w.isolation ->> 'kind' as isolation, w.toolchains, w.started_at,
         extract(epoch from clock() - w.heartbeat_at) as heartbeat_s,
         (select count(*) from leases l where l.consumer_id = w.id) as running
-      from alive_workers() w limit 200) x),
+      from alive_workers() w order by w.host, w.id limit 200) x),
     'slots', (select coalesce(jsonb_object_agg(l.language, l.slots), '{}') from alive_languages() l),
     'running', (select coalesce(jsonb_object_agg(x.language, x.count), '{}') from (
       select s.language, count(*) from leases l join submissions s on s.id = l.submission_id group by 1) x),

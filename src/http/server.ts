@@ -193,6 +193,7 @@ function composeConsole(parts: WebParts): ConsoleParts {
   const live = createLive({
     read: createReadNow(db),
     queue_capacity: config.queue_capacity,
+    languages: config.languages,
     witnesses,
     sealingProblem,
   });

@@ -6,6 +6,9 @@ import type { Sealer } from '../store/checkpoints.ts';
 import type { Swept } from '../store/consumers.ts';
 import type { Observer } from './execute_task.ts';
 
+/** By default a submission waits for a day at most. */
+const PHASE_BUCKETS_S = [...DURATION_BUCKETS_S, 300, 1_800, 7_200, 86_400];
+
 /** A worker's metrics: what it ran, and how long each phase took. `languages`: those that it can run. */
 export function executionObserver(metrics: Metrics, languages: readonly string[]): Observer {
   const executions = metrics.counter(
@@ -19,7 +22,7 @@ export function executionObserver(metrics: Metrics, languages: readonly string[]
   const phases = metrics.histogram(
     'runledger_phase_duration_seconds',
     'Phases of an execution: queue (accepted to started), compile, run, append (result to commit).',
-    DURATION_BUCKETS_S,
+    PHASE_BUCKETS_S,
     ['phase', 'language'],
   );
   const lost = observeLost(metrics);

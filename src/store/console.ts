@@ -205,10 +205,10 @@ export function createConsole(db: Db) {
     async accounts(
       { session }: Asking,
       { part, after }: { part: string; after: string },
-    ): Promise<ShownAccount[]> {
-      const [row] = await db<{ accounts: ShownAccount[] }[]>`
-        select runledger.console_accounts(${session}, ${part}, ${after}, ${PAGE_ROWS}) as accounts`;
-      return row!.accounts;
+    ): Promise<{ rows: ShownAccount[]; next: string | null }> {
+      const [row] = await db<{ accounts: ShownAccount[]; next_name: string | null }[]>`
+        select * from runledger.console_accounts(${session}, ${part}, ${after}, ${PAGE_ROWS})`;
+      return { rows: row!.accounts, next: row!.next_name };
     },
 
     async account(
@@ -233,14 +233,14 @@ export function createConsole(db: Db) {
       return row!.log;
     },
 
-    /** with_views: also whose submissions were seen. */
+    /** with_all: also whose submissions were seen, and what was removed by schedule. */
     async commands(
       { session }: Asking,
-      { with_views, before }: { with_views: boolean; before: LogPlace | null },
+      { with_all, before }: { with_all: boolean; before: LogPlace | null },
     ): Promise<{ rows: ShownCommand[]; next: LogPlace | null }> {
       const [row] = await db<
         { commands: ShownCommand[]; next_us: string | null; next_seq: string | null }[]
-      >`select * from runledger.console_commands(${session}, ${with_views}, ${before?.at_us ?? null}, ${before?.seq ?? null}, ${PAGE_ROWS})`;
+      >`select * from runledger.console_commands(${session}, ${with_all}, ${before?.at_us ?? null}, ${before?.seq ?? null}, ${PAGE_ROWS})`;
       const { commands, next_us, next_seq } = row!;
       return {
         rows: commands,

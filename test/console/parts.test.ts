@@ -251,6 +251,7 @@ t.test('all who look share one refresh, and a slow one delays the next', async (
         });
       },
       queue_capacity: 10,
+      languages: ['python', 'java'],
       witnesses: () => [],
       sealingProblem: () => null,
     },
@@ -260,15 +261,18 @@ t.test('all who look share one refresh, and a slow one delays the next', async (
   now += 5_000;
   const third = live.state();
   t.equal(reads, 1, 'it is still being read');
-  answer({ ...NOW, minutes: [minute(NOON - 30_000, { accepted: 30, covered_s: 15 })] });
+  const part = { accepted: 30, covered_s: 15 };
+  answer({ ...NOW, minutes: [minute(NOON - 30_000, part), minute(NOON - 90_000, part)] });
   const [state] = await Promise.all([...first, third]);
   t.same(state!.languages, [
     { language: 'cpp', slots: 3, running: 1 },
+    { language: 'java', slots: 0, running: 0 },
     { language: 'python', slots: 4, running: 0 },
   ]);
   t.equal(state!.queue.capacity, 10);
   t.equal(state!.hour.per_s.at(-1), 2, 'of the part that was read');
-  t.equal(state!.hour.verdicts['AC']!.at(-1), 24);
+  t.equal(state!.hour.verdicts['AC']!.at(-2), 24);
+  t.equal(state!.hour.verdicts['AC']!.at(-1), null, 'a minute that goes on is no whole one');
   t.ok(state!.hour.sampled);
   t.equal(state!.hour.per_s[0], null, 'not known yet');
   void live.state();
@@ -287,6 +291,7 @@ t.test('a look within two seconds of the last reading reads nothing', async (t) 
         return NOW;
       },
       queue_capacity: 10,
+      languages: ['python', 'java'],
       witnesses: () => [],
       sealingProblem: () => null,
     },

@@ -17,6 +17,7 @@ import { watchConnectionRoom } from '../../src/http/wire/connection_room.ts';
 import { createOpenRequests } from '../../src/http/wire/open_requests.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics, type MetricFamily } from '../../src/metrics.ts';
+import { observedReplica } from '../../src/processes/observed_replica.ts';
 import { observeProcess } from '../../src/processes/process_metrics.ts';
 import { createCosigning } from '../../src/queue/cosigning.ts';
 import { createDelivering } from '../../src/queue/delivery_setup.ts';
@@ -33,7 +34,13 @@ const SCENES = 'test/deploy/alert_scenes.yaml';
 const DASHBOARD = 'deploy/grafana/runledger.json';
 
 type Rule = { alert: string; expr: string; annotations: Record<string, string> };
-type Panel = { title: string; targets?: { expr: string; legendFormat: string }[] };
+type Target = { expr: string; legendFormat: string; instant?: boolean; range?: boolean };
+type Panel = {
+  type: string;
+  title: string;
+  fieldConfig?: { defaults: { noValue?: string } };
+  targets?: Target[];
+};
 
 const { groups } = load(readFileSync(ALERTS, 'utf8')) as { groups: { rules: Rule[] }[] };
 const rules = groups.flatMap((group) => group.rules);
@@ -81,6 +88,8 @@ async function startedMetrics() {
     streams: count,
   });
   watchConnectionRoom(createServer(), { most: 1, log, metrics: web });
+  const replica = { open: none, primary: none, consumer_id: () => null, log, metrics: web };
+  await observedReplica(replica).close();
   executionObserver(worker, ['python']);
   const witness = createMetrics();
   observeWitness(witness, { folder: none, logs: [{ name: 'log.test' } as never] });
@@ -154,6 +163,10 @@ t.test('the alerts name metrics that there are', async (t) => {
     checkLabels(t, alert, expr, Object.values(annotations).join(' '), used);
     t.ok(annotations['summary'] && annotations['remedy'], `${alert} says what to do`);
   }
+  t.ok(
+    rules.some(({ expr }) => expr.includes('runledger_replica_used')),
+    'one is of the replica',
+  );
 });
 
 t.test('a backup that was made is a metric', async (t) => {
@@ -224,6 +237,16 @@ t.test('the dashboard names metrics that there are, and all of them', async (t) 
     [...all.keys()].filter((name) => !shown.has(name)),
     [],
   );
+});
+
+t.test('a figure is of now: without one it says so, and shows none of hours ago', async (t) => {
+  const figures = panels.filter(({ type }) => type === 'stat');
+  t.ok(figures.length >= 8);
+  for (const { title, fieldConfig, targets } of figures) {
+    t.match(fieldConfig!.defaults.noValue, /\w/, title);
+    for (const { instant, range } of targets!)
+      t.same({ instant, range }, { instant: true, range: false }, title);
+  }
 });
 
 t.test('Prometheus asks each process where its unit has it serve', async (t) => {

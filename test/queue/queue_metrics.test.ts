@@ -1,5 +1,7 @@
 /** What Prometheus reads of a real web process: the submissions that end without a worker, each once. */
 import t from 'tap';
+import { createMetrics } from '../../src/metrics.ts';
+import { executionObserver } from '../../src/queue/queue_metrics.ts';
 import { startService } from '../http/support/service.ts';
 import { until } from '../support/eventually.ts';
 
@@ -41,4 +43,18 @@ t.test('a submission that ends without a worker is counted, once', async (t) => 
     'runledger_submissions_given_up_total{reason="losses"} 0',
     'runledger_submissions_cancelled_total 2',
   ]);
+});
+
+t.test('waits of minutes and of hours are told apart, up to a day', async (t) => {
+  const metrics = createMetrics();
+  const { phase } = executionObserver(metrics, ['python']);
+  const waits_s = [0.02, 90, 600, 3_600, 80_000];
+  for (const seconds of waits_s) phase('queue', 'python', seconds);
+  const edges = (await metrics.text())
+    .split('\n')
+    .flatMap((line) => /^runledger_phase_.*_bucket\{.*le="([\d.]+)".* \d+$/.exec(line)?.[1] ?? [])
+    .map(Number);
+  const edgeOf = (seconds: number) => edges.find((edge) => seconds <= edge);
+  t.equal(new Set(waits_s.map(edgeOf)).size, waits_s.length, 'each in a bucket of its own');
+  t.equal(edgeOf(86_400), 86_400, 'the longest wait is in a bucket with an end');
 });

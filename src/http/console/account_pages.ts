@@ -15,17 +15,20 @@ export const accountsPage: ConsoleCall = {
   async handler({ store }, visit) {
     const { query } = visit;
     const part = query.get('name')?.trim() ?? '';
-    const [rows, tiers] = await Promise.all([
+    const [{ rows, next }, tiers] = await Promise.all([
       store.accounts(visit.asking, { part, after: query.get('after') ?? '' }),
       store.tiers(visit.asking),
     ]);
-    const last = rows.length === PAGE_ROWS ? rows.at(-1)! : null;
     return consolePage(visit, {
       title: 'Accounts',
       section: PATH,
       main: html`<form class="filters" role="search" action="${CONSOLE}${PATH}"><label>name <input name="name" value="${fieldValue(part)}" autocomplete="off"></label> <button>Search</button></form>
 ${table('Accounts', ACCOUNT_COLUMNS, rows)}
-${last && nextLink(PATH, query, { after: last.name })}
+${
+  next !== null &&
+  html`${rows.length < PAGE_ROWS && html`<p>This page looked through a bounded number of accounts; there are more.</p>`}
+${nextLink(PATH, query, { after: next })}`
+}
 ${newKeyForm(visit, tiers, null)}`,
     });
   },

@@ -1,7 +1,13 @@
 /** The state that the first page of the console shows: read at most once every two seconds, for all who look at once. */
 import type { Now, ReadNow } from '../../store/console_now.ts';
 import type { WitnessState } from '../../store/cosignatures.ts';
-import { type KnownMinutes, minutesToRead, shownMinutes, withMinutes } from './live_minutes.ts';
+import {
+  isOver,
+  type KnownMinutes,
+  minutesToRead,
+  shownMinutes,
+  withMinutes,
+} from './live_minutes.ts';
 
 const REFRESH_MS = 2_000;
 
@@ -33,6 +39,8 @@ export type LiveState = {
 export type LiveParts = {
   read: ReadNow;
   queue_capacity: number;
+  /** Those that the service offers: they are shown where no worker runs them, too. */
+  languages: readonly string[];
   witnesses: () => readonly WitnessState[];
   sealingProblem: () => string | null;
 };
@@ -80,7 +88,7 @@ function stateOf(parts: LiveParts, now: Now, known: KnownMinutes, now_ms: number
     at: now.at,
     queue: { ...now.queue, capacity: parts.queue_capacity },
     workers: now.workers,
-    languages: languagesOf(now),
+    languages: languagesOf(now, parts.languages),
     log: logOf(parts),
     hour: {
       minutes: shown.map((minute) => minute / 1000),
@@ -92,9 +100,12 @@ function stateOf(parts: LiveParts, now: Now, known: KnownMinutes, now_ms: number
       verdicts: Object.fromEntries(
         [...names].sort().map((name) => [
           name,
-          // In a minute of which only a part was read, as many as a whole one would have.
-          column(({ verdicts, covered_s }) =>
-            Math.round(((verdicts[name] ?? 0) * 60) / Math.min(covered_s, 60)),
+          // In a minute of which only a part was read, as many as a whole one would have. The minute that is going on has
+          // none yet: the plot would fall at its end, or jump with each of the first verdicts.
+          column(({ minute, verdicts, covered_s }) =>
+            isOver(minute, now_ms)
+              ? Math.round(((verdicts[name] ?? 0) * 60) / Math.min(covered_s, 60))
+              : null,
           ),
         ]),
       ),
@@ -103,8 +114,9 @@ function stateOf(parts: LiveParts, now: Now, known: KnownMinutes, now_ms: number
   };
 }
 
-function languagesOf({ slots, running }: Now): LiveState['languages'] {
-  return [...new Set([...Object.keys(slots), ...Object.keys(running)])].sort().map((language) => ({
+function languagesOf({ slots, running }: Now, offered: readonly string[]): LiveState['languages'] {
+  const names = new Set([...offered, ...Object.keys(slots), ...Object.keys(running)]);
+  return [...names].sort().map((language) => ({
     language,
     slots: slots[language] ?? 0,
     running: running[language] ?? 0,

@@ -20,6 +20,9 @@ export function shownMinutes(now_ms: number): number[] {
   return Array.from({ length: SHOWN }, (_, n) => last - (SHOWN - 1 - n) * MINUTE_MS);
 }
 
+export const isOver = (minute: string, now_ms: number): boolean =>
+  Date.parse(minute) + MINUTE_MS <= now_ms;
+
 /** Those to read now: of those that can have changed, the ones that were read longest ago; the newest of those never read. */
 export function minutesToRead(known: KnownMinutes, now_ms: number): number[] {
   const shown = shownMinutes(now_ms).reverse();

@@ -24,7 +24,7 @@ export const logPage: ConsoleCall = {
   async handler({ store, live }, visit) {
     const [{ lag, checkpoints, operators }, commands] = await Promise.all([
       store.log(visit.asking),
-      store.commands(visit.asking, { with_views: false, before: null }),
+      store.commands(visit.asking, { with_all: false, before: null }),
     ]);
     const log = live.log();
     const seconds = (value: number | null) => durationText(value && value * 1e6);
@@ -34,7 +34,7 @@ export const logPage: ConsoleCall = {
       main: html`${log.problem !== null && html`<p class="problem" role="alert">This process signs no checkpoints: ${log.problem}</p>`}
 ${terms([
   ['events that no checkpoint covers', unsealedText(lag)],
-  ['the oldest of them is from', html`${seconds(lag.unsealed_s)} ago`],
+  ['the oldest of them is from', lag.unsealed === 0 ? '–' : html`${seconds(lag.unsealed_s)} ago`],
   ['age of the newest checkpoint', seconds(lag.checkpoint_age_s)],
 ])}
 ${table('Witnesses', WITNESS_COLUMNS, log.witnesses)}
@@ -84,7 +84,9 @@ const CHECKPOINT_COLUMNS = [
   { name: 'log', kind: 'wide' as const, cell: ({ origin }: Checkpoint) => origin },
 ];
 
-const VIEWS = { name: 'views', shown: 'shown' };
+const ALL = { name: 'all', shown: 'shown' };
+/** What a list of ids may have, to be shown as it is. */
+const FEW = 3;
 
 /** What operators did, and nothing else of the log: from any place on. */
 export const commandsPage: ConsoleCall = {
@@ -92,9 +94,9 @@ export const commandsPage: ConsoleCall = {
   kind: 'page',
   async handler({ store }, visit) {
     const { query } = visit;
-    const with_views = query.get(VIEWS.name) === VIEWS.shown;
+    const with_all = query.get(ALL.name) === ALL.shown;
     const before = placeOf(query.get('before') ?? '');
-    const commands = await store.commands(visit.asking, { with_views, before });
+    const commands = await store.commands(visit.asking, { with_all, before });
     return consolePage(visit, {
       title: 'Commands',
       section: PATH,
@@ -105,12 +107,12 @@ export const commandsPage: ConsoleCall = {
 
 type Commands = { rows: ShownCommand[]; next: LogPlace | null };
 
-/** Most commands are looks at a submission, so those are asked for. */
+/** Most events are looks at a submission, or steps of scheduled retention. So those are asked for. */
 function commandList({ rows, next }: Commands, query: URLSearchParams): Html {
   const filter =
-    query.get(VIEWS.name) === VIEWS.shown
-      ? html`<a href="${CONSOLE}${COMMANDS}">Without the submissions that operators looked at</a>`
-      : html`<a href="${CONSOLE}${COMMANDS}?${VIEWS.name}=${VIEWS.shown}">With the submissions that operators looked at</a>`;
+    query.get(ALL.name) === ALL.shown
+      ? html`<a href="${CONSOLE}${COMMANDS}">Without the submissions that operators looked at, and what was removed by schedule</a>`
+      : html`<a href="${CONSOLE}${COMMANDS}?${ALL.name}=${ALL.shown}">With the submissions that operators looked at, and what was removed by schedule</a>`;
   return html`${table('Commands', COMMAND_COLUMNS, rows)}
 <p>${filter}</p>
 ${
@@ -136,12 +138,16 @@ const COMMAND_COLUMNS = [
     kind: 'wide' as const,
     cell: ({ facts }: ShownCommand) =>
       Object.entries(facts)
-        .map(
-          ([name, value]) => `${name} ${typeof value === 'object' ? JSON.stringify(value) : value}`,
-        )
+        .map(([name, value]) => `${name} ${factText(value)}`)
         .join(', '),
   },
 ];
+
+/** Of a long list, its length: `audit_commands` has the ids. */
+function factText(value: unknown): string {
+  if (Array.isArray(value) && value.length > FEW) return String(value.length);
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
 
 /** Everything that it names. Of the log as a whole, the facts say what was done. */
 function aboutOf(command: ShownCommand): Shown {

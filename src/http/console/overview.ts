@@ -8,7 +8,7 @@ const value = (name: string) => html`<span data-value="${name}">–</span>`;
 
 const plot = (name: string, title: string, note: string) => html`<figure>
 <figcaption>${title} <small>${note}</small></figcaption>
-<div class="plot" data-plot="${name}"></div>
+<div class="plot" data-plot="${name}" role="img" aria-label="${title} ${note}"></div>
 </figure>
 `;
 
@@ -36,6 +36,7 @@ export const overview: ConsoleCall = {
 <section aria-label="Figures" class="figures">
 ${terms([
   ['waiting', value('waiting')],
+  ['lost, to be run again', value('again')],
   ['oldest waits', value('oldest')],
   ['running', value('running')],
   ['workers', value('workers')],
@@ -46,11 +47,12 @@ ${terms([
 ])}
 </section>
 <section aria-label="Plots" class="plots">
-${plot('per_s', 'Submissions accepted', 'a second, by minute')}${plot('latency', 'From acceptance to end', 'seconds')}${plot('verdicts', 'Verdicts', 'a minute')}${plot('queue', 'Queue', 'since this page was opened')}
+${plot('per_s', 'Submissions accepted', 'a second, by minute')}${plot('latency', 'From acceptance to end', 'seconds')}${plot('verdicts', 'Verdicts', 'in each whole minute')}${plot('queue', 'Queue', 'since this page was opened')}
 </section>
 <p data-sampled="" hidden="hidden">Some minutes had more than 1,000 submissions: their figures are computed from the first 1,000.</p>
 <section aria-label="Workers">
-${rows('languages', 'Languages', ['language', 'running', 'slots'])}${rows('workers', 'Workers', ['host', 'running', 'slots', 'languages', 'isolation', 'heartbeat'])}${rows('witnesses', 'Witnesses', ['name', 'behind', 'state'])}
+${rows('languages', 'Languages', ['language', 'running', 'slots'])}${rows('workers', 'Workers', ['host', 'running', 'slots', 'languages', 'isolation', 'heartbeat'])}<p data-more="workers" hidden="hidden"></p>
+${rows('witnesses', 'Witnesses', ['name', 'behind', 'state'])}
 </section>`,
     }),
 };

@@ -14,8 +14,8 @@ const ANSWER_MS = 10_000;
 const KEPT = 900;
 
 const plots = createPlots((name) => /** @type {HTMLElement} */ (find(`[data-plot="${name}"]`)));
-/** @type {[number[], number[], number[]]} */
-const queue = [[], [], []];
+/** @type {number[][]} Times, and what plots.js names. */
+const queue = [[], [], [], []];
 
 /** @param {string} selector */
 function find(selector) {
@@ -56,7 +56,8 @@ function show(state) {
   const { queue: now, log } = state;
   const values = {
     waiting: `${count(now.waiting)} of ${count(now.capacity)}`,
-    oldest: now.waiting > 0 ? seconds(now.oldest_wait_s) : '–',
+    again: count(now.again),
+    oldest: now.waiting + now.again > 0 ? seconds(now.oldest_wait_s) : '–',
     running: `${count(now.running)} in ${count(now.slots)} slots`,
     workers: count(now.workers),
     deliveries: count(now.deliveries_waiting),
@@ -80,6 +81,13 @@ function show(state) {
       `${seconds(each.heartbeat_s)} ago`,
     ]),
   );
+  const more = find('[data-more="workers"]');
+  more.hidden = state.workers.length >= now.workers;
+  const first = count(state.workers.length);
+  setText(
+    more,
+    more.hidden ? '' : `These are the first ${first} of ${count(now.workers)}, by host.`,
+  );
   rows(
     'witnesses',
     log.witnesses.map(({ name, cosigned, problem }) => [
@@ -89,7 +97,7 @@ function show(state) {
     ]),
   );
   find('[data-sampled]').hidden = !state.hour.sampled;
-  const at = [Date.parse(state.at) / 1000, now.waiting, now.running];
+  const at = [Date.parse(state.at) / 1000, now.waiting, now.again, now.running];
   for (const [n, column] of queue.entries()) {
     column.push(at[n] ?? 0);
     if (column.length > KEPT) column.shift();

@@ -1,5 +1,8 @@
 // @ts-check
-/** The plots of the first page, drawn by uPlot in the colours of the page. They are made again when these colours change. */
+/**
+ * The plots of the first page, drawn by uPlot in the colours of the page. They are made again when these colours change. Where no
+ * mouse is over a plot, its legend has the newest values. So has its name for a screen reader.
+ */
 // @ts-expect-error: served beside this file, and named so by no package
 import Plot from './uplot.js';
 
@@ -33,6 +36,9 @@ export function createPlots(place) {
   function show(name, labels, columns) {
     const element = place(name);
     const known = made.get(name);
+    const caption = element.parentElement?.querySelector('figcaption')?.textContent ?? name;
+    const newest = newestText(labels, columns, name !== 'queue');
+    element.setAttribute('aria-label', `${caption}: ${newest}`);
     // Other series need another plot.
     if (known?.labels === labels.join()) return known.plot.setData(columns);
     known?.plot.destroy();
@@ -48,9 +54,36 @@ export function createPlots(place) {
       show('latency', ['p50', 'p95', 'p99'], [hour.minutes, ...hour.latency_s]);
       const verdicts = Object.keys(hour.verdicts);
       show('verdicts', verdicts, [hour.minutes, ...Object.values(hour.verdicts)]);
-      show('queue', ['waiting', 'running'], queue);
+      show('queue', ['waiting', 'again', 'running'], queue);
     },
   };
+}
+
+/**
+ * The last place at which there is any value; -1: there is none.
+ * @param {Column[]} columns
+ */
+function newestOf([times = [], ...series]) {
+  return times.findLastIndex((_, n) => series.some((column) => (column[n] ?? null) !== null));
+}
+
+/** @param {string[]} labels @param {Column[]} columns @param {boolean} by_minute */
+function newestText(labels, columns, by_minute) {
+  const at = newestOf(columns);
+  if (at === -1) return 'nothing yet';
+  const values = labels.map((label, n) => `${label} ${valueText(columns[n + 1]?.[at])}`);
+  return `${values.join(', ')} at ${timeText(columns[0]?.[at], by_minute)} UTC`;
+}
+
+/** @param {number | null | undefined} value */
+function valueText(value) {
+  return value === null || value === undefined ? '–' : String(Number(value.toPrecision(3)));
+}
+
+/** @param {number | null | undefined} at @param {boolean} by_minute */
+function timeText(at, by_minute) {
+  if (at === null || at === undefined) return '–';
+  return new Date(at * 1000).toISOString().slice(11, by_minute ? 16 : 19);
 }
 
 /**
@@ -68,8 +101,9 @@ function optionsOf(element, labels, by_minute) {
     ticks: { stroke: colour('--line'), width: 1 },
   };
   /** @param {number | null} at */
-  const time = (at) =>
-    at === null ? '–' : new Date(at * 1000).toISOString().slice(11, by_minute ? 16 : 19);
+  const time = (at) => timeText(at, by_minute);
+  /** @param {{ data: Column[] }} plot @param {number} n @param {number | null} at */
+  const shown = ({ data }, n, at) => data[n]?.[at ?? newestOf(data)];
   return {
     width: element.clientWidth,
     height: HEIGHT,
@@ -93,7 +127,15 @@ function optionsOf(element, labels, by_minute) {
       { ...axis, size: 56 },
     ],
     series: [
-      { label: 'UTC', value: (/** @type {any} */ _, /** @type {number | null} */ at) => time(at) },
+      {
+        label: 'UTC',
+        value: (
+          /** @type {any} */ plot,
+          /** @type {any} */ _,
+          /** @type {number} */ n,
+          /** @type {number | null} */ at,
+        ) => timeText(shown(plot, n, at), by_minute),
+      },
       ...labels.map((label, n) => ({
         label,
         stroke: colour(`--series-${n % COLOURS}`),
@@ -101,8 +143,12 @@ function optionsOf(element, labels, by_minute) {
         // A minute with no neighbour has no line.
         points: { show: by_minute, size: 4 },
         ...(n >= COLOURS && { dash: [4, 3] }),
-        value: (/** @type {any} */ _, /** @type {number | null} */ value) =>
-          value === null ? '–' : String(Number(value.toPrecision(3))),
+        value: (
+          /** @type {any} */ plot,
+          /** @type {any} */ _,
+          /** @type {number} */ index,
+          /** @type {number | null} */ at,
+        ) => valueText(shown(plot, index, at)),
       })),
     ],
   };
