@@ -36,6 +36,11 @@ export const executorMutants: readonly Mutant[] = [
       'let spent = NOTHING_SPENT;',
     ],
   ),
+  ...inFile('src/executor/preparation.ts', 'test/executor/preparation.test.ts', [
+    'a preparation has the room of contents',
+    'await makeRoom(this.#parts.rooms);',
+    '',
+  ]),
   ...inFile(
     'src/executor/compile_limits.ts',
     COMPILE,
