@@ -36,6 +36,29 @@ t.test('what a program says, and how it ends', async (t) => {
   });
 });
 
+t.test('of standard error, the first bytes are kept, and of the others the last', async (t) => {
+  const END = 64 * 1024;
+  const cases = [
+    [100, END],
+    [100, 999],
+    [3_000, 0],
+    [4_000, END],
+    [20_000, END],
+    [20_000, 999],
+  ] as const;
+  for (const [count, stderr_bytes] of cases) {
+    const all = Array.from({ length: count }, (_, n) => `line ${n} of many\n`).join('');
+    const source = `import sys\nfor n in range(${count}): sys.stderr.write('line %d of many\\n' % n)`;
+    const report = await sandbox.run(python(source, { limits: { stderr_bytes } }));
+    const { stderr_end = new Uint8Array() } = report;
+    t.equal(report.stderr_seen_bytes, all.length);
+    t.equal(text(report.stderr), all.slice(0, stderr_bytes));
+    t.equal(text(stderr_end), all.slice(stderr_bytes).slice(-END), `${count}, ${stderr_bytes}`);
+  }
+  const little = await sandbox.run(shell('echo woe >&2'));
+  t.notOk('stderr_end' in little, 'nothing of a run before it');
+});
+
 t.test('a signal to the process group of the worker does not reach the launcher', async (t) => {
   const { pid } = sandbox.isolation;
   const [, , group] = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/.*\) /, '').split(' ');
