@@ -70,7 +70,7 @@ export class LeaseLost extends Error {
 class Rejected extends Error {
   readonly what: string;
   constructor(what: string, cause: unknown) {
-    super(String(cause));
+    super(String(cause), { cause });
     this.what = what;
   }
 }
@@ -273,7 +273,10 @@ async function release(
     if (!isOutOfMemory(error)) options.onSandbox(false);
   }
   const also_needs = error instanceof LanguageMissing ? error.language : null;
-  const evidence = failed || also_needs ? { fault: String(error) } : {};
+  const evidence =
+    failed || also_needs
+      ? { fault: nameOf(error), ...(also_needs && { language: also_needs }) }
+      : {};
   const { released, ended } = await untilReleased(options, membership, started, () =>
     membership.executions().release([id], reason, evidence, [attempt], also_needs),
   );
@@ -303,6 +306,17 @@ async function untilReleased<T>(
 const NOT_RELEASED = 'the database does not let this execution be released: it is tried again';
 const NO_ROOM =
   'this worker has no room for a program (see the reason): those that need it wait, or run elsewhere';
+
+/**
+ * What the ledger, and so a receipt, says of a failure. The text is in the worker's log alone: it may have a path of the machine,
+ * a statement, or bytes of a customer.
+ */
+function nameOf(error: unknown): string {
+  if (error instanceof Rejected) return nameOf(error.cause);
+  if (error instanceof SandboxFault) return error.kind;
+  const { name, code = name } = error instanceof Error ? (error as NodeJS.ErrnoException) : {};
+  return typeof code === 'string' && /^\w{1,40}$/.test(code) ? code : 'unknown';
+}
 
 /** The reason in the log, and whether the execution failed rather than being interrupted. */
 function lossOf(error: unknown, cut: boolean): { reason: LossReason; failed: boolean } {
