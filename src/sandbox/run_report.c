@@ -84,7 +84,12 @@ static void note_memory(struct slot *slot, uint64_t now_bytes, uint64_t peak_byt
   uint64_t own = above(peak_bytes, cache);
   if (own > slot->charged_peak_bytes) slot->charged_peak_bytes = own;
   add_inherited(slot, own);
-  if (cache) group_reset_peak(&slot->group);
+  if (!cache) return;
+  /* It may have grown since it was read, and then starts again. */
+  struct counters latest;
+  group_read_memory(&slot->group, &latest);
+  if (latest.memory_peak_bytes > slot->kernel_peak_bytes) slot->kernel_peak_bytes = latest.memory_peak_bytes;
+  group_reset_peak(&slot->group);
 }
 
 /* The estimate touches the program's process, so the slot makes it (inherited.c). Most runs end without one. */
