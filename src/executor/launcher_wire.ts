@@ -152,7 +152,10 @@ export function frame(type: number, id: number, parts: readonly Uint8Array[] = [
  */
 export type RunKind = 'stream' | { transcript_bytes: number; judges: boolean } | null;
 
-/** Throws a RangeError where a text holds a NUL, or the request is too large to send. */
+/** A text holds a NUL, or the request is too large. A RangeError of the platform is something else, as one that finds no memory. */
+export class Unsendable extends RangeError {}
+
+/** Throws Unsendable. */
 export function encodeRequest(request: BoxRequest, kind: RunKind): Uint8Array[] {
   const parts: Uint8Array[] = [];
   const field = (tag: number, ...values: Uint8Array[]) => {
@@ -204,7 +207,7 @@ export function encodePair(
 
 function fitting(parts: Uint8Array[]): Uint8Array[] {
   const length = lengthOf(parts);
-  if (length > FRAME_MAX - HEAD) throw new RangeError(`a request of ${length} bytes is too large`);
+  if (length > FRAME_MAX - HEAD) throw new Unsendable(`a request of ${length} bytes is too large`);
   return parts;
 }
 
@@ -230,7 +233,7 @@ function encodeLimits(limits: RunLimits): Buffer {
 }
 
 function text(value: string): Buffer {
-  if (value.includes('\0')) throw new RangeError('a text for the sandbox holds a NUL');
+  if (value.includes('\0')) throw new Unsendable('a text for the sandbox holds a NUL');
   return Buffer.from(`${value}\0`);
 }
 
