@@ -27,6 +27,8 @@ export type BoxReport = {
   /** the bytes that are kept; `…_seen_bytes` counts every byte that was read */
   stdout: Uint8Array;
   stderr: Uint8Array;
+  /** Only if it has more than are kept: the last of the others, 64 KiB at most */
+  stderr_end?: Uint8Array;
   stdout_seen_bytes: number;
   stderr_seen_bytes: number;
 };

@@ -109,9 +109,11 @@ function ranOutOfMemory(run: BoxReport, { limits, runtime, degraded }: Case): bo
   const full_bytes = runtime.full_heap_bytes?.(limits) ?? limits.memory_bytes * NEARLY_ALL;
   const evident = run.memory_refused > 0 || run.memory_peak_bytes >= full_bytes;
   if (!evident && !degraded) return false;
-  const stderr = new TextDecoder('latin1').decode(run.stderr);
+  const stderr = latin1(run.stderr) + latin1(run.stderr_end);
   return runtime.out_of_memory_words.some((words) => stderr.includes(words));
 }
+
+const latin1 = (bytes?: Uint8Array) => new TextDecoder('latin1').decode(bytes);
 
 function limitExceeded(
   verdict: Verdict,

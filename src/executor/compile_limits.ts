@@ -29,14 +29,14 @@ export function diagnosticsOf(
   compiler: Compiler,
   limits: RunLimits,
 ): Diagnostics {
-  const { stdout, stderr, stdout_seen_bytes, stderr_seen_bytes } = report;
+  const { stdout, stderr, stderr_end = NOTHING, stdout_seen_bytes, stderr_seen_bytes } = report;
   if (!compileRejects(report)) {
     const said_truncated = stderr_seen_bytes > stderr.length;
     return { said: stderr, said_truncated, limit_line: null };
   }
   const said = Buffer.concat([stdout, stderr]);
   const said_truncated = stdout_seen_bytes + stderr_seen_bytes > said.length;
-  const words = said.toString('latin1');
+  const words = Buffer.concat([said, stderr_end]).toString('latin1');
   const met = compiler.limitMet?.(report.exit_code, words) ?? null;
   const exceeded = launcherSaw(report, limits) ?? toolsSaw(met, limits);
   if (exceeded === null) return { said, said_truncated, limit_line: null };
@@ -58,6 +58,7 @@ function toolsSaw(met: LimitMet | null, limits: RunLimits): string | null {
   return `${spellBytes(met.bytes ?? ofBox[met.limit], ' ')} of ${met.limit}`;
 }
 
+const NOTHING = new Uint8Array();
 const LINE_FEED = 0x0a;
 
 /** At most `most` bytes of them. The line that names the limit is never cut off for the sake of the others. */

@@ -9,16 +9,13 @@ import type { RunLimits } from '../domain/limits.ts';
 import type { IsOn, OpenCompiler, Workshop } from '../languages/common/language.ts';
 import { FIRST_RETRY_MS, retryAfterMs, spellRetry } from '../languages/common/retry_later.ts';
 import type { Installed, Toolchains } from '../languages/common/toolchains.ts';
-import { Preparation } from './preparation.ts';
+import { Preparation, type PreparationParts } from './preparation.ts';
 import { compileProfileOf } from './profiles.ts';
 import { type Sandbox, SandboxFault } from './sandbox.ts';
 
-export type CompilersOptions = {
+export type CompilersOptions = PreparationParts & {
   sandbox: Sandbox;
   toolchains: Toolchains;
-  /** the store's folder of artefacts */
-  artefacts_folder: string;
-  boot: string;
   isOn: IsOn;
   compile_limits: RunLimits;
   log: (message: string, error: Error) => void;
@@ -37,7 +34,7 @@ export type Compilers = {
 };
 
 export function openCompilers(options: CompilersOptions): Compilers {
-  const preparation = new Preparation(options.sandbox, options.artefacts_folder, options.boot);
+  const preparation = new Preparation(options);
   const open = new Map<string, OpenCompiler>();
   const closing = new AbortController();
   for (const [name, installed] of options.toolchains) {

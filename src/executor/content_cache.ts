@@ -320,7 +320,10 @@ async function statOf(path: string): Promise<Stats | null> {
   }
 }
 
-/** Null: it is not there, or has other bytes. */
+/** Not there, or no regular file. A disk that cannot read a file may be able to store it again. */
+const NONE = ['ENOENT', 'ELOOP', 'ENXIO', 'EIO'];
+
+/** Null: it is not there, or has other bytes. Without descriptors or memory nothing is known of it: it throws. */
 async function check(path: string, file: FileRef): Promise<Checked | null> {
   const { sha256, size } = file;
   let fd: number | null = null;
@@ -331,8 +334,9 @@ async function check(path: string, file: FileRef): Promise<Checked | null> {
     const bytes = size <= AT_ONCE_BYTES ? readAtOnce(fd, size) : null;
     const digest = bytes === null ? await digestOf(fd) : hash('sha256', bytes);
     return digest === sha256 ? { bytes, state } : null;
-  } catch {
-    return null;
+  } catch (error) {
+    if (NONE.includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    throw error;
   } finally {
     if (fd !== null) closeSync(fd);
   }

@@ -86,7 +86,8 @@ function diagnosticsOf(compiled: CompileResult | null, limits: RunLimits): Outpu
 
 /** Counters alone: no byte that a program wrote, and no name that it chose. */
 function evidenceOf(run: RunReport): Record<string, unknown> {
-  const { stdout: _stdout, stderr: _stderr, kept: _kept, keep_refused, ...counted } = run;
+  const { stdout: _stdout, stderr: _stderr, stderr_end: _end, ...rest } = run;
+  const { kept: _kept, keep_refused, ...counted } = rest;
   return { ...counted, ...(keep_refused !== undefined && { keep_refused: true }) };
 }
 

@@ -58,11 +58,11 @@ export async function createExecutor(options: ExecutorOptions): Promise<Executor
   const isOn = switchReader(switches);
   const { artefacts_folder } = cache;
   const boot = await bootId();
+  const rooms = contents === null ? [cache] : [cache, contents];
   const compilers = openCompilers({
-    ...{ sandbox, toolchains, artefacts_folder, boot, isOn, log },
+    ...{ sandbox, toolchains, artefacts_folder, boot, rooms, isOn, log },
     compile_limits: policy.compile,
   });
-  const rooms = contents === null ? [cache] : [cache, contents];
   const compiler = new Compiler({ sandbox, cache, rooms, policy, compilers });
   const parts: JudgedParts = {
     ...{ sandbox, toolchains, compiler, isOn, policy, contents, tests_wall_ms },

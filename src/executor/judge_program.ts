@@ -29,6 +29,7 @@ import type { JudgeProgram as JudgeOrder, Judging } from '../judging/judging.ts'
 import { SECOND_LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
 import { cutDiagnostics } from './compile_limits.ts';
 import type { BoxContent, HeldContents } from './held_contents.ts';
+import { Unsendable } from './launcher_wire.ts';
 import { Program, type ProgramParts, type ProgramRun } from './program.ts';
 import type { RunReport } from './sandbox.ts';
 
@@ -235,7 +236,7 @@ export class Judge {
 
   /** A request that cannot be sent, because of its size, is the mistake of the judge. Every other error is the caller's. */
   notSent(error: unknown): CheckerEnd {
-    if (!(error instanceof RangeError)) throw error;
+    if (!(error instanceof Unsendable)) throw error;
     return this.failed(`cannot be run: ${error.message}`);
   }
 

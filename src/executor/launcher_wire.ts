@@ -125,7 +125,7 @@ const LEFT = { file: 1, refused: 2, output: 3, input: 4 } as const;
 const LEFT_HEAD = 9;
 
 const HEAD = 9;
-const REPORT_HEAD = 124;
+const REPORT_HEAD = 128;
 const NEVER = 0xffff_ffff_ffff_ffffn;
 /** The positions of `enum ending` in src/sandbox/slot_record.h. By the type, no reason can be forgotten. */
 const ENDING: Readonly<Record<KilledFor, number>> = {
@@ -152,7 +152,10 @@ export function frame(type: number, id: number, parts: readonly Uint8Array[] = [
  */
 export type RunKind = 'stream' | { transcript_bytes: number; judges: boolean } | null;
 
-/** Throws a RangeError where a text holds a NUL, or the request is too large to send. */
+/** A text holds a NUL, or the request is too large. A RangeError of the platform is something else, as one that finds no memory. */
+export class Unsendable extends RangeError {}
+
+/** Throws Unsendable. */
 export function encodeRequest(request: BoxRequest, kind: RunKind): Uint8Array[] {
   const parts: Uint8Array[] = [];
   const field = (tag: number, ...values: Uint8Array[]) => {
@@ -204,7 +207,7 @@ export function encodePair(
 
 function fitting(parts: Uint8Array[]): Uint8Array[] {
   const length = lengthOf(parts);
-  if (length > FRAME_MAX - HEAD) throw new RangeError(`a request of ${length} bytes is too large`);
+  if (length > FRAME_MAX - HEAD) throw new Unsendable(`a request of ${length} bytes is too large`);
   return parts;
 }
 
@@ -230,7 +233,7 @@ function encodeLimits(limits: RunLimits): Buffer {
 }
 
 function text(value: string): Buffer {
-  if (value.includes('\0')) throw new RangeError('a text for the sandbox holds a NUL');
+  if (value.includes('\0')) throw new Unsendable('a text for the sandbox holds a NUL');
   return Buffer.from(`${value}\0`);
 }
 
@@ -262,8 +265,9 @@ export function decodeReport(payload: Buffer): Ended {
   const saved = payload.readUInt8(2);
   const stdoutEnd = REPORT_HEAD + payload.readUInt32LE(112);
   const stderrEnd = stdoutEnd + payload.readUInt32LE(116);
-  const leftEnd = stderrEnd + payload.readUInt32LE(120);
-  const { conversation, ...kept } = decodeLeft(payload.subarray(stderrEnd, leftEnd));
+  const lastEnd = stderrEnd + payload.readUInt32LE(124);
+  const leftEnd = lastEnd + payload.readUInt32LE(120);
+  const { conversation, ...kept } = decodeLeft(payload.subarray(lastEnd, leftEnd));
   const report: RunReport = {
     exit_code: how === 1 ? payload.readInt32LE(4) : null,
     // The launcher killed it before init could see how it ended: that was the launcher's SIGKILL.
@@ -281,6 +285,7 @@ export function decodeReport(payload: Buffer): Ended {
     stderr_seen_bytes: number(8),
     stdout: payload.subarray(REPORT_HEAD, stdoutEnd),
     stderr: payload.subarray(stdoutEnd, stderrEnd),
+    ...(lastEnd > stderrEnd && { stderr_end: payload.subarray(stderrEnd, lastEnd) }),
     ...(saved === 1 && { saved: { bytes: number(9), files: payload.readUInt32LE(12) } }),
     ...(saved === 2 && { save_refused: payload.toString('utf8', leftEnd) }),
     ...((saved === 3 || saved === 4) && { save_failed: payload.toString('utf8', leftEnd) }),

@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { COMPILE_DEFAULTS, type RunLimits } from '../domain/limits.ts';
 import type { Step } from '../languages/common/box.ts';
 import { PREPARED_PREFIX } from './compile_cache.ts';
+import { makeRoom, type Room } from './disk_full.ts';
 import { type BoxRequest, type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
 
 const MiB = 1024 * 1024;
@@ -30,19 +31,24 @@ const MARK_EVERY_MS = 10 * 60_000;
 
 export type PreparedStep = Step & { profile: string; leaves: string; made_by: string };
 
+export type PreparationParts = {
+  sandbox: Pick<Sandbox, 'run'>;
+  /** the store's folder */
+  artefacts_folder: string;
+  boot: string;
+  /** the caches on the disk of the store */
+  rooms: readonly Room[];
+};
+
 export class Preparation {
-  readonly #sandbox: Pick<Sandbox, 'run'>;
-  readonly #artefacts: string;
-  readonly #boot: string;
+  readonly #parts: PreparationParts;
   readonly #made = new Map<string, Promise<string>>();
   /** Of all that was ever asked for, also where it failed. */
   readonly #steps = new Map<string, PreparedStep>();
   readonly #marking: NodeJS.Timeout;
 
-  constructor(sandbox: Pick<Sandbox, 'run'>, artefacts: string, boot: string) {
-    this.#sandbox = sandbox;
-    this.#artefacts = artefacts;
-    this.#boot = boot;
+  constructor(parts: PreparationParts) {
+    this.#parts = parts;
     this.#marking = setInterval(() => this.#mark(this.#made.keys()), MARK_EVERY_MS);
     this.#marking.unref();
   }
@@ -90,19 +96,26 @@ export class Preparation {
     const sources = files.map(({ path, bytes }) => [path, Buffer.from(bytes).toString('base64')]);
     const facts = JSON.stringify([argv, sources, load, profile, made_by]);
     const digest = createHash('sha256').update(facts).digest('hex').slice(0, 32);
-    return `${PREPARED_PREFIX}${this.#boot}-${digest}`;
+    return `${PREPARED_PREFIX}${this.#parts.boot}-${digest}`;
   }
 
   async #make(key: string, step: PreparedStep): Promise<string> {
     const { leaves, made_by: _made_by, ...request } = step;
     this.#mark([key]);
     if (await this.#exists(key)) return key;
-    const report = await this.#run({
-      ...request,
-      stdin: new Uint8Array(),
-      limits: LIMITS,
-      save: { key, paths: [leaves], max_bytes: LIMITS.disk_bytes, max_files: 16 },
-    });
+    const once = () =>
+      this.#run({
+        ...request,
+        stdin: new Uint8Array(),
+        limits: LIMITS,
+        save: { key, paths: [leaves], max_bytes: LIMITS.disk_bytes, max_files: 16 },
+      });
+    let report = await once();
+    if (report.store_full) {
+      // It is tried again also where nothing was left to remove: a compile may have removed it.
+      await makeRoom(this.#parts.rooms);
+      report = await once();
+    }
     if (report.saved !== undefined || (await this.#exists(key))) return key;
     if (report.save_failed !== undefined) throw new SandboxFault('no_room', report.save_failed);
     const said = Buffer.from(report.stderr).toString().slice(0, 500);
@@ -115,7 +128,7 @@ export class Preparation {
   async #run(request: BoxRequest): Promise<RunReport> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#sandbox.run(request);
+        return await this.#parts.sandbox.run(request);
       } catch (error) {
         const lasting = !(error instanceof SandboxFault) || error.kind === 'closed';
         if (lasting || attempt === ATTEMPTS) throw error;
@@ -126,11 +139,12 @@ export class Preparation {
   /** One that is not there yet has no mark; its making counts as one. */
   #mark(keys: Iterable<string>): void {
     const now_s = Date.now() / 1_000;
-    for (const key of keys) utimes(join(this.#artefacts, key), now_s, now_s).catch(() => {});
+    for (const key of keys)
+      utimes(join(this.#parts.artefacts_folder, key), now_s, now_s).catch(() => {});
   }
 
   async #exists(key: string): Promise<boolean> {
-    const found = await access(join(this.#artefacts, key)).then(
+    const found = await access(join(this.#parts.artefacts_folder, key)).then(
       () => true,
       () => false,
     );

@@ -59,6 +59,7 @@ type Job = {
   id: number;
   stream: BoxStream | null;
   wall_ms: number;
+  stdout_bytes: number;
   /** When it should have ended, by far; null before it is sent, and for a box that stays. */
   due_ms: number | null;
   /** of its frame, once it is sent; 0 for the second run of a pair */
@@ -230,13 +231,13 @@ export class Sandbox {
 
   #job(
     stream: BoxStream | null,
-    { limits: { wall_ms } }: BoxRequest,
+    { limits: { wall_ms, stdout_bytes } }: BoxRequest,
     signal: AbortSignal | undefined,
   ): { job: Job; ended: Promise<Ended> } {
     const id = this.#nextId;
     this.#nextId = id === 0xffff_fffe ? 1 : id + 1;
     const { promise, resolve, reject } = Promise.withResolvers<Ended>();
-    const job = { id, stream, wall_ms, due_ms: null, sent_bytes: 0, resolve, reject };
+    const job = { id, stream, wall_ms, stdout_bytes, due_ms: null, sent_bytes: 0, resolve, reject };
     if (signal === undefined || signal.aborted) return { job, ended: promise };
     const onAbort = () => this.#cancel(id, signal);
     signal.addEventListener('abort', onAbort, { once: true });
@@ -348,10 +349,13 @@ export class Sandbox {
 
   #settle(job: Job | undefined, payload: Buffer): void {
     const ended = decodeReport(payload);
-    const { killed_for } = ended.report;
+    const { killed_for, stdout_seen_bytes } = ended.report;
     this.#finish(job);
     if (killed_for === 'deadline') job?.reject(faultOf('the deadline has passed'));
     else if (killed_for === 'cancelled' && job?.stream === null) job.reject(cancelled());
+    // The slot ends a run whose output it cannot keep, also within the limit.
+    else if (killed_for === 'output' && job && stdout_seen_bytes <= job.stdout_bytes)
+      job.reject(faultOf('the machine was out of memory: the output could not be kept'));
     else job?.resolve(ended);
   }
 

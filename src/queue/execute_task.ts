@@ -7,13 +7,14 @@
  *     the lease is gone when a large order is read, which comes after the start.
  *   * A fault (a SandboxFault, or anything else that the executor throws) never becomes a verdict: the execution is released
  *     and runs elsewhere. It counts as a death if the program may have caused it.
+ *   * What finds no room on this worker is given back after a pause that grows with its attempts, and has no slot meanwhile.
  *   * If the submission is cancelled, its run is ended, and nothing is reported: its lease is gone. A report that was on its way
  *     is refused.
  *   * A result is kept until the database has taken it, has rejected it twice, or the lease is lost. After a rejection the
  *     execution is released, as one that failed. A lost lease makes the task throw.
  */
 import { setTimeout as wait } from 'node:timers/promises';
-import { isRejected } from '../db.ts';
+import { codeOf, isRejected } from '../db.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
 import { isDiskFull } from '../executor/disk_full.ts';
 import type { Watchers } from '../executor/judged_execution.ts';
@@ -49,6 +50,8 @@ export type ExecuteOptions = {
   readonly onSandbox: (works: boolean) => void;
   readonly log: Log;
   readonly observe: Observer;
+  /** Waits, or rejects once the signal is aborted. */
+  readonly pause?: (ms: number, signal: AbortSignal) => Promise<unknown>;
 };
 
 export type Observer = {
@@ -70,7 +73,7 @@ export class LeaseLost extends Error {
 class Rejected extends Error {
   readonly what: string;
   constructor(what: string, cause: unknown) {
-    super(String(cause));
+    super(String(cause), { cause });
     this.what = what;
   }
 }
@@ -159,7 +162,7 @@ async function run(
       .finally(progress.end);
   } catch (error) {
     if (one.isCancelled()) logOf(options, started).debug('cancelled');
-    else await release(options, membership, started, error);
+    else await release(options, membership, started, error, { slot, one });
     return;
   }
   slot.leave();
@@ -256,6 +259,7 @@ async function release(
   membership: Membership,
   started: Started,
   error: unknown,
+  waiting: Pick<Entered, 'slot' | 'one'> | null = null,
 ): Promise<void> {
   const { submission_id: id, attempt } = started.order;
   if (membership.lost.aborted) throw new LeaseLost(id);
@@ -272,14 +276,32 @@ async function release(
     // A program that fills the machine must not stop the worker for others: it runs without neighbours next.
     if (!isOutOfMemory(error)) options.onSandbox(false);
   }
+  if (waiting !== null && isShortage(error)) {
+    const { slot, one } = waiting;
+    slot.leave();
+    await pauseOf(options)(roomPauseMs(attempt), one.signal).catch(() => {});
+    if (one.isCancelled()) return;
+    if (membership.lost.aborted) throw new LeaseLost(id);
+  }
   const also_needs = error instanceof LanguageMissing ? error.language : null;
-  const evidence = failed || also_needs ? { fault: String(error) } : {};
+  const evidence =
+    failed || also_needs
+      ? { fault: nameOf(error), ...(also_needs && { language: also_needs }) }
+      : {};
   const { released, ended } = await untilReleased(options, membership, started, () =>
     membership.executions().release([id], reason, evidence, [attempt], also_needs),
   );
   if (released.length === 0) throw new LeaseLost(id);
   options.observe.lost(reason, 1, ended);
 }
+
+const pauseOf = ({ pause = (ms, signal) => wait(ms, null, { signal }) }: ExecuteOptions) => pause;
+
+/**
+ * What finds no room is given back later each time: it is next in line at once, no loss for this reason ends it, and each
+ * attempt is two events. The slot is free meanwhile.
+ */
+const roomPauseMs = (attempt: number) => Math.min(100 * 2 ** (attempt - 1), MOST_PAUSE_MS);
 
 /** While the lease is here, nobody else runs the submission. So this asks until the database takes it. */
 async function untilReleased<T>(
@@ -304,17 +326,37 @@ const NOT_RELEASED = 'the database does not let this execution be released: it i
 const NO_ROOM =
   'this worker has no room for a program (see the reason): those that need it wait, or run elsewhere';
 
+/**
+ * What the ledger, and so a receipt, says of a failure. The text is in the worker's log alone: it may have a path of the machine,
+ * a statement, or bytes of a customer.
+ */
+function nameOf(error: unknown): string {
+  if (error instanceof Rejected) return nameOf(error.cause);
+  if (error instanceof SandboxFault) return error.kind;
+  const { name, code = name } = error instanceof Error ? (error as NodeJS.ErrnoException) : {};
+  return typeof code === 'string' && /^\w{1,40}$/.test(code) ? code : 'unknown';
+}
+
 /** The reason in the log, and whether the execution failed rather than being interrupted. */
 function lossOf(error: unknown, cut: boolean): { reason: LossReason; failed: boolean } {
   if (cut) return { reason: 'shutdown', failed: false };
   if (error instanceof NoSlot || error instanceof LanguageMissing)
     return { reason: 'no_slot', failed: false };
   const kind = error instanceof SandboxFault ? error.kind : null;
-  if (kind === 'no_room' || isDiskFull(error)) return { reason: 'no_slot', failed: true };
+  if (isShortage(error)) return { reason: 'no_slot', failed: true };
   // The launcher killed the run, because no heartbeat was acknowledged in time.
   if (kind === 'deadline') return { reason: 'database_away', failed: false };
   return { reason: kind === 'launcher_lost' ? 'launcher_died' : 'execution_failed', failed: true };
 }
+
+/** No descriptor, no memory, no thread: of this process or its machine. */
+const SHORTAGES = ['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM', 'ERR_WORKER_INIT_FAILED'];
+
+/** The worker lacks something, so nothing can be said of the program. */
+const isShortage = (error: unknown): boolean =>
+  error instanceof SandboxFault
+    ? error.kind === 'no_room'
+    : isDiskFull(error) || SHORTAGES.includes(codeOf(error));
 
 const isOutOfMemory = (error: unknown) =>
   error instanceof SandboxFault && error.kind === 'out_of_memory';

@@ -152,7 +152,8 @@ static void load(const char *key, const char *target) {
 void degraded_rewrite(char *into, size_t size, const char *text) {
   static const char *const NAMES[] = {"/box", "/tmp", "/load2", "/load"};
   size_t used = 0;
-  for (const char *at = text; *at && used < size - 1;) {
+  const char *at = text;
+  while (*at && used + 1 < size) {
     bool starts = at == text || strchr("=:,@I'\" ", at[-1]);
     const char *instead = NULL;
     size_t width = 0;
@@ -165,6 +166,6 @@ void degraded_rewrite(char *into, size_t size, const char *text) {
     used += (size_t)count;
     at += instead ? width : 1;
   }
-  if (used >= size) fail("a path is too long: %s", text);
+  if (*at || used >= size) fail("a path is too long: %s", text);
   into[used] = 0;
 }

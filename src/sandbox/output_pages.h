@@ -5,7 +5,7 @@
 
 /* Once. Maps the pages, and closes their descriptor. */
 void output_pages_open(struct slot_setup *setup);
-/* 0: standard output, 1: standard error, LEFT_REGION: what the run left. Each has OUTPUT_MAX bytes. */
+/* 0: standard output, 1: standard error, LEFT_REGION: what the run left, END_REGION. Each has OUTPUT_MAX bytes. */
 uint8_t *output_region(int region);
 
 #endif

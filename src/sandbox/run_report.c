@@ -35,7 +35,7 @@
 #include "monotonic.h"
 #include "wire.h"
 
-enum { REPORT_SIZE = 124 };
+enum { REPORT_SIZE = 128 };
 
 /* A run group with no more than this in use at the end had no page cache worth a look. */
 static const uint64_t LITTLE_BYTES = 512 << 10;
@@ -48,6 +48,8 @@ static void add_inherited(struct slot *slot, uint64_t own_bytes);
 static void note_peak(struct slot *slot);
 static bool fill_report(struct slot *slot, const struct saved *saved, uint8_t *report);
 static bool was_full(const struct slot *slot);
+static uint64_t dropped_bytes(const struct slot *slot);
+static size_t end_bytes(const struct slot *slot);
 
 /* v1's counters go on from run to run, so a run's share is a difference. */
 static uint64_t above(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
@@ -82,7 +84,12 @@ static void note_memory(struct slot *slot, uint64_t now_bytes, uint64_t peak_byt
   uint64_t own = above(peak_bytes, cache);
   if (own > slot->charged_peak_bytes) slot->charged_peak_bytes = own;
   add_inherited(slot, own);
-  if (cache) group_reset_peak(&slot->group);
+  if (!cache) return;
+  /* It may have grown since it was read, and then starts again. */
+  struct counters latest;
+  group_read_memory(&slot->group, &latest);
+  if (latest.memory_peak_bytes > slot->kernel_peak_bytes) slot->kernel_peak_bytes = latest.memory_peak_bytes;
+  group_reset_peak(&slot->group);
 }
 
 /* The estimate touches the program's process, so the slot makes it (inherited.c). Most runs end without one. */
@@ -144,6 +151,16 @@ void run_peek(const struct slot *slot, uint32_t id, const uint8_t *numbers) {
   answer(FRAME_PEEKED, id, head, sizeof head, found, COUNT(found));
 }
 
+/* Of standard error, beyond its limit. An open box keeps nothing. */
+static uint64_t dropped_bytes(const struct slot *slot) {
+  return slot->request.stream ? 0 : slot->shared->seen[1] - slot->shared->kept[1];
+}
+
+static size_t end_bytes(const struct slot *slot) {
+  const uint64_t dropped = dropped_bytes(slot);
+  return dropped < END_MAX ? dropped : END_MAX;
+}
+
 void run_report(struct slot *slot, const struct saved *saved) {
   uint8_t report[REPORT_SIZE] = {0};
   /* Nobody judges an open box, and what it used is charged. */
@@ -152,7 +169,16 @@ void run_report(struct slot *slot, const struct saved *saved) {
   struct buffer reason = {(uint8_t *)saved->reason, strlen(saved->reason), 0};
   const _Atomic uint64_t *kept = slot->shared->kept;
   uint8_t *output = (uint8_t *)slot->output, *left = output + LEFT_REGION * (size_t)OUTPUT_MAX;
-  struct buffer rest[] = {{output, kept[0], 0}, {output + OUTPUT_MAX, kept[1], 0}, {left, slot->shared->left, 0}, reason};
+  uint8_t *ring = output + END_REGION * (size_t)OUTPUT_MAX;
+  const size_t end = end_bytes(slot), oldest = end < END_MAX ? 0 : dropped_bytes(slot) % END_MAX;
+  struct buffer rest[] = {
+      {output, kept[0], 0},
+      {output + OUTPUT_MAX, kept[1], 0},
+      {ring + oldest, end - oldest, 0},
+      {ring, oldest, 0},
+      {left, slot->shared->left, 0},
+      reason,
+  };
   answer(FRAME_REPORT, slot->id, report, sizeof report, rest, COUNT(rest));
 }
 
@@ -223,6 +249,7 @@ static bool fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   put_u32(report + 112, (uint32_t)shared->kept[0]);
   put_u32(report + 116, (uint32_t)shared->kept[1]);
   put_u32(report + 120, (uint32_t)shared->left);
+  put_u32(report + 124, (uint32_t)end_bytes(slot));
   slot->before = now;
   return !oom_kills || was_full(slot);
 }

@@ -274,7 +274,7 @@ void run_forget(struct slot *slot) {
     fallocate(slot->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, (off_t)sizeof *shared - from);
     shared->frame_length = 0;
   }
-  const uint64_t used[OUTPUT_REGIONS] = {slot->shared->kept[0], slot->shared->kept[1], slot->shared->left};
+  const uint64_t used[OUTPUT_REGIONS] = {slot->shared->kept[0], slot->shared->kept[1], slot->shared->left, 0};
   for (int i = 0; i < OUTPUT_REGIONS; i++)
     if (used[i] > (1 << 20))
       fallocate(slot->output_memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)i * OUTPUT_MAX, OUTPUT_MAX);

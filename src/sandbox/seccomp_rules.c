@@ -152,6 +152,8 @@ static const struct clause FUTEX[] = {
  */
 static const struct clause KILL[] = {{{IS(0, 0xffffffff)}, EPERM}};
 static const struct clause PRIORITY[] = {{{IS(0, PRIO_USER)}, EPERM}};
+/* Where the program has init's user id, it could slow init down. */
+static const struct clause SETPRIORITY[] = {{{IS(0, PRIO_USER)}, EPERM}, {{IS(0, PRIO_PROCESS), IS(1, 1)}, EPERM}};
 
 /* Reading the current personality, and setting the usual one. Others switch off address randomization. */
 static const struct clause PERSONALITY[] = {{{IS(0, 0xffffffff)}, ALLOW}, {{IS(0, 0)}, ALLOW}};
@@ -248,7 +250,7 @@ static const struct rule ROWS[] = {
      * their threads go on.
      */
     ALLOWED(getrlimit), JUDGED(setrlimit, SETRLIMIT, ALLOW), JUDGED(prlimit64, PRLIMIT, EPERM), ALLOWED(getrusage),
-    JUDGED(getpriority, PRIORITY, ALLOW), JUDGED(setpriority, PRIORITY, ALLOW), ALLOWED(sched_yield), ALLOWED(sched_getaffinity),
+    JUDGED(getpriority, PRIORITY, ALLOW), JUDGED(setpriority, SETPRIORITY, ALLOW), ALLOWED(sched_yield), ALLOWED(sched_getaffinity),
     ROW(sched_setaffinity, DONE), ALLOWED(sched_getparam), ALLOWED(sched_setparam), ALLOWED(sched_getscheduler),
     JUDGED(sched_setscheduler, SCHEDULER, EPERM), ALLOWED(sched_get_priority_max), ALLOWED(sched_get_priority_min),
     ALLOWED(sched_rr_get_interval), ALLOWED(sched_getattr), ROW(sched_setattr, EPERM), ALLOWED(getcpu), ALLOWED(uname),

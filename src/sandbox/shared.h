@@ -1,7 +1,8 @@
 /*
  * One set of pages for each slot, mapped by launcher, slot and init. A program loses them at execve.
  * A second set, the output pages, is mapped by launcher and slot only: OUTPUT_MAX bytes for standard
- * output, as many for standard error, and as many for what the run left (LEFT_... in wire.h).
+ * output, as many for standard error, and as many for what the run left (LEFT_... in wire.h). A fourth region is a ring:
+ * the last END_MAX bytes of standard error beyond its limit.
  * Each field names the process that writes it; the messages between the processes order the accesses.
  */
 #ifndef RUNLEDGER_SHARED_H
@@ -15,7 +16,7 @@
 #include "identity.h"
 #include "wire.h"
 
-enum { OUTPUT_REGIONS = 3, LEFT_REGION = 2 };
+enum { OUTPUT_REGIONS = 4, LEFT_REGION = 2, END_REGION = 3 };
 
 struct shared {
   struct failure failure;   /* slot, init, and the program's process before execve */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "failure.h"
@@ -210,13 +211,21 @@ static bool look(int stream) {
 
 static ssize_t discard(int stream) { return splice(pipes[stream], NULL, nowhere, NULL, DISCARD_BYTES, SPLICE_F_NONBLOCK); }
 
+/* Beyond the limit of standard error the last bytes are kept: there many a runtime says what it died of. */
+static ssize_t read_end(void) {
+  uint8_t *ring = output_region(END_REGION);
+  const size_t at = (shared->seen[1] - shared->kept[1]) % END_MAX;
+  const struct iovec parts[] = {{ring + at, END_MAX - at}, {ring, at}};
+  return readv(pipes[2], parts, 2);
+}
+
 /* Returns the count of bytes; 0 or less: there are no more for now. */
 static ssize_t read_kept(int stream) {
   if (is_passed(stream)) return read_passed();
   _Atomic uint64_t *kept = &shared->kept[stream - 1];
   const uint64_t room = limit_of(stream) - *kept;
   uint8_t *at = output_region(stream - 1) + *kept;
-  ssize_t count = room ? read(pipes[stream], at, room) : discard(stream);
+  ssize_t count = room ? read(pipes[stream], at, room) : stream == 2 ? read_end() : discard(stream);
   if (count < 0 && errno == EINTR) return 1;
   if (count < 0) {
     /* Without memory to keep it, any output is over the limit. */
@@ -231,7 +240,7 @@ static ssize_t read_kept(int stream) {
   shared->seen[stream - 1] += (uint64_t)count;
   if (room) *kept += (uint64_t)count;
   if (request->pair && stream == 1) partner_note_output(room ? (size_t)count : 0);
-  /* Standard error beyond its limit is only dropped: a program may print many messages. */
+  /* Standard error has no end at its limit: a program may print many messages. */
   if (stream == 1 && !room) shared->over = true;
   return count;
 }

@@ -28,7 +28,8 @@
 enum {
   FRAME_HEAD = 9,              /* length, type, id */
   FRAME_MAX = 16 * 1024 * 1024, /* a request carries source, input and class files, never artefacts */
-  OUTPUT_MAX = 64 * 1024 * 1024 /* the highest limit of each output */
+  OUTPUT_MAX = 64 * 1024 * 1024, /* the highest limit of each output */
+  END_MAX = 64 * 1024 /* so many of the last bytes of standard error are reported, if it has more than are kept */
 };
 
 /* Where single files are mounted. */

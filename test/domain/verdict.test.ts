@@ -43,6 +43,7 @@ const wall = limits.wall_ms * 1_000;
 const room = limits.stdout_bytes;
 const memory = limits.memory_bytes;
 const nearly = Math.ceil(memory * 0.9);
+const late = { stderr: bytes('talks'), stderr_end: bytes('more\nMemoryError') };
 const withHeap: Case['runtime'] = {
   out_of_memory_words: ['\nMemoryError'],
   full_heap_bytes: ({ memory_bytes }) => memory_bytes / 4,
@@ -78,6 +79,12 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
   ['stderr over its limit', subject({ stderr_seen_bytes: 10_000_000 }), ['AC', 0, null]],
   ['the kernel killed for memory', subject({ ...killed, oom_kills: 1 }), ['MLE', 137, 'SIGKILL']],
   ['a child killed for memory', subject({ exit_code: 0, oom_kills: 1 }), ['MLE', 0, null]],
+  [
+    'words of the runtime after all that is kept',
+    subject({ exit_code: 1, memory_peak_bytes: nearly, ...late }),
+    ['MLE', 1, null],
+  ],
+  ['the same words without evidence', subject({ exit_code: 1, ...late }), ['RE', 1, null]],
   ['memory to the byte', subject({ memory_peak_bytes: memory }), ['AC', 0, null]],
   ['memory one byte over', subject({ memory_peak_bytes: memory + 1 }), ['MLE', 0, null]],
   [
@@ -235,6 +242,7 @@ t.test('limit_exceeded names the limit of the run that the program exceeded', as
     'the kernel killed for memory': 'memory',
     'a child killed for memory': 'memory',
     'the runtime reports that memory ran out': 'memory',
+    'words of the runtime after all that is kept': 'memory',
     'the runtime reports it and aborts': 'memory',
     'the runtime reports it after memory was refused': 'memory',
     'the runtime reports it after memory was refused, and aborts': 'memory',

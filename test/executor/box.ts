@@ -1,6 +1,6 @@
 /** A sandbox on this machine, and requests for it; the launcher is the built one. */
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -72,6 +72,33 @@ export function python(source: string, parts: Parts = {}): BoxRequest {
 
 export const text = (bytes: Uint8Array) => Buffer.from(bytes).toString('utf8');
 export const said = (report: RunReport) => text(report.stdout).trim();
+
+/** A sandbox whose store is a disk of 1 MiB. Root is needed. */
+export async function withSmallDisk(options: Partial<SandboxOptions> = {}): Promise<{
+  sandbox: Sandbox;
+  /** the store, as this process reaches it: only the launcher sees the mount */
+  store: string;
+  close: () => Promise<void>;
+}> {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-full-'));
+  const store_dir = join(folder, 'store');
+  const launcher = join(folder, 'launcher');
+  await mkdir(store_dir);
+  const small = `mount -t tmpfs -o size=1m none ${store_dir} && exec ${LAUNCHER} "$@"`;
+  const script = `#!/bin/sh\nexec unshare --mount /bin/sh -c '${small}' sh "$@"\n`;
+  await writeFile(launcher, script, { mode: 0o755 });
+  const zygote = null;
+  const small_disk = { slots: 1, zygote, launcher, store_dir };
+  const { sandbox, close } = await withSandbox({ ...options, ...small_disk });
+  return {
+    sandbox,
+    store: `/proc/${sandbox.isolation.pid}/root${store_dir}`,
+    async close() {
+      await close();
+      await rm(folder, { recursive: true });
+    },
+  };
+}
 
 /** A sandbox with a store of its own; both are gone when `close` has settled. */
 export async function withSandbox(

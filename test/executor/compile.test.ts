@@ -421,6 +421,13 @@ t.test('a limit of ours is named, with its size', async (t) => {
   })();
   t.equal(met.said, 'a warning; ', 'instead of what the tools make of it');
   t.equal(met.limit_line, 'The compiler exceeded its limit of 128 MiB of files.\n');
+  const late = await scene({
+    steps: { plain: `printf %0200000d 0 >&2; ${says('gcc: full')}` },
+    limitMet: (_, said) =>
+      said.endsWith('0gcc: full') ? { limit: 'files', said_until: said.length } : null,
+  })();
+  t.match(late, { said: /^0+$/, said_truncated: true });
+  t.match(late.limit_line, /128 MiB of files/, 'also after all that is kept');
 });
 
 t.test('the line that names the limit is never cut off', async (t) => {

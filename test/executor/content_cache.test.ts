@@ -2,6 +2,7 @@
 import { execFileSync, fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import fs_sync from 'node:fs';
 import fs, {
   lstat,
   mkdir,
@@ -52,6 +53,29 @@ t.test('a file is fetched once, and held files have the bytes of their hash', as
   (await (await reopen()).hold(file)).release();
   t.equal(store.fetched.length, 1, 'and a restart fetches nothing');
   t.equal(cache.size.files, 1);
+});
+
+t.test('without a descriptor, nothing is known of a file, and it stays', async (t) => {
+  const { store, cache } = await aCache(t);
+  const { file } = store.put('bytes');
+  const held = await cache.hold(file);
+  const { openSync } = fs_sync;
+  const restore = () => {
+    fs_sync.openSync = openSync;
+    syncBuiltinESMExports();
+  };
+  t.teardown(restore);
+  // As the kernel does, to this process.
+  fs_sync.openSync = () => {
+    throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' });
+  };
+  syncBuiltinESMExports();
+  await t.rejects(cache.hold(file), { code: 'EMFILE' });
+  restore();
+  t.equal(await readFile(held.path, 'utf8'), 'bytes');
+  held.release();
+  (await cache.hold(file)).release();
+  t.equal(store.fetched.length, 1);
 });
 
 t.test('a file that another worker removes while this one starts is not there', async (t) => {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { DEFAULT_BOUNDS, DEFAULT_POLICY, type LimitOverrides } from '../../src/domain/limits.ts';
 import { Judge, type JudgeParts } from '../../src/executor/judge_program.ts';
+import { Unsendable } from '../../src/executor/launcher_wire.ts';
 import type { Program } from '../../src/executor/program.ts';
 import type { JudgeProgram, Judging } from '../../src/judging/judging.ts';
 import { LANGUAGES } from '../../src/languages/common/registry.ts';
@@ -89,6 +90,15 @@ t.test('a checker that fails is named, and is not the fault of the program', asy
     t.match(outcome, { verdict: 'IE', status: 'error', limit_exceeded: null }, `${message}`);
     t.match(outcome.tests, [{ verdict: 'IE', message }, { verdict: null }]);
   }
+});
+
+t.test('only what cannot be sent is the mistake of a checker', async (t) => {
+  const judge = Object.create(Judge.prototype) as Judge;
+  const alloc = () => judge.notSent(new RangeError('Array buffer allocation failed'));
+  t.throws(alloc, /allocation failed/, 'not what this worker lacks');
+  const { kind, message } = judge.notSent(new Unsendable('it is too large'));
+  t.equal(kind, 'failed');
+  t.match(message, /cannot be run: it is too large/);
 });
 
 t.test('without tests, the message of a failure is the beginning of stderr', async (t) => {

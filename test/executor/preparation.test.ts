@@ -1,17 +1,21 @@
 // needs: cpp
 /** What is made ahead of need: a failure by chance is not final, and no stale artefact is used. */
-import { readdir, rm, stat, utimes } from 'node:fs/promises';
+import { access, readdir, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { COMPILE_DEFAULTS } from '../../src/domain/limits.ts';
 import { bootId, PREPARED_PREFIX } from '../../src/executor/compile_cache.ts';
 import { openCompilers } from '../../src/executor/compilers.ts';
+import { openContentCache } from '../../src/executor/content_cache.ts';
+import type { Room } from '../../src/executor/disk_full.ts';
 import { Preparation } from '../../src/executor/preparation.ts';
 import type { BoxRequest, Sandbox } from '../../src/executor/sandbox.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import { createCpp } from '../../src/languages/cpp/cpp.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
+import { shell, withSmallDisk } from './box.ts';
+import { contentStore } from './judgings.ts';
 
 /** The real sandbox, in which the first `failures` programs end at once and leave nothing. */
 function failing(sandbox: Sandbox, failures: number): Sandbox {
@@ -27,6 +31,13 @@ function failing(sandbox: Sandbox, failures: number): Sandbox {
   });
 }
 
+const boot = await bootId();
+const preparationIn = (
+  artefacts_folder: string,
+  sandbox: Pick<Sandbox, 'run'>,
+  rooms: readonly Room[] = [],
+) => new Preparation({ sandbox, artefacts_folder, boot, rooms });
+
 const step = {
   argv: ['/bin/sh', '-c', 'echo made > it'],
   env: {},
@@ -40,7 +51,7 @@ const step = {
 t.test('a preparation that failed is made at the next request', async (t) => {
   const { sandbox, cache } = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
   const folder = cache.artefacts_folder;
-  const preparation = new Preparation(failing(sandbox, 1), folder, await bootId());
+  const preparation = preparationIn(folder, failing(sandbox, 1));
   t.teardown(() => preparation.close());
   const together = await Promise.allSettled([preparation.ensure(step), preparation.ensure(step)]);
   t.strictSame(
@@ -54,7 +65,7 @@ t.test('a preparation that failed is made at the next request', async (t) => {
 
   // Another process finds it, and marks it as used.
   await utimes(join(folder, key), 1, 1);
-  const other = new Preparation(failing(sandbox, 1), folder, await bootId());
+  const other = preparationIn(folder, failing(sandbox, 1));
   t.teardown(() => other.close());
   t.equal(await other.ensure(step), key);
   while ((await stat(join(folder, key))).mtimeMs < 10_000) await sleep(5);
@@ -63,7 +74,7 @@ t.test('a preparation that failed is made at the next request', async (t) => {
 t.test('what something else has removed is made again, once for all that miss it', async (t) => {
   const { sandbox, cache } = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
   const folder = cache.artefacts_folder;
-  const preparation = new Preparation(sandbox, folder, await bootId());
+  const preparation = preparationIn(folder, sandbox);
   t.teardown(() => preparation.close());
   const key = await preparation.ensure(step);
   t.equal(await preparation.renew(['other']), false, 'it was not prepared here');
@@ -87,7 +98,7 @@ t.test('a renewal that failed is tried again', async (t) => {
             target.run(fails ? { ...request, argv: ['/bin/sh', '-c', 'exit 1'] } : request)
         : Reflect.get(target, name, target),
   });
-  const preparation = new Preparation(switched, folder, await bootId());
+  const preparation = preparationIn(folder, switched);
   t.teardown(() => preparation.close());
   const key = await preparation.ensure(step);
   await rm(join(folder, key), { recursive: true });
@@ -117,11 +128,40 @@ t.test(
   'where the store takes nothing, this is said, and it is no fault of a program',
   async (t) => {
     const { sandbox, cache } = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
-    const preparation = new Preparation(sandbox, cache.artefacts_folder, await bootId());
+    const preparation = preparationIn(cache.artefacts_folder, sandbox);
     t.teardown(() => preparation.close());
     // Nothing can be stored in a folder that is gone either.
     await rm(cache.artefacts_folder, { recursive: true });
     await t.rejects(preparation.ensure(step), { name: 'SandboxFault', kind: 'no_room' });
+  },
+);
+
+const not_root = process.getuid?.() !== 0 && 'only root can mount a small disk';
+t.test(
+  'on a full disk it gets the room of contents that no run holds',
+  { skip: not_root },
+  async (t) => {
+    const { sandbox, store: artefacts_folder, close } = await withSmallDisk();
+    t.teardown(close);
+    const bounds = { max_bytes: 2 ** 30, max_entries: 10, others: [] };
+    const known = contentStore();
+    const contents = await openContentCache({
+      ...{ folder: artefacts_folder, ...bounds, fetch: known.fetch },
+    });
+    const half = (name: string) => known.put(name.repeat(600 * 1024)).file;
+    const large = { ...step, profile: 'base', argv: shell('head -c 600K /dev/zero > it').argv };
+    const preparation = preparationIn(artefacts_folder, sandbox, [contents]);
+    t.teardown(() => preparation.close());
+    const held = await contents.hold(half('a'));
+    await t.rejects(
+      preparation.ensure(large),
+      { name: 'SandboxFault', kind: 'no_room' },
+      'what is held stays',
+    );
+    await access(held.path);
+    held.release();
+    const key = await preparation.ensure(large);
+    t.strictSame(await readdir(artefacts_folder), [key]);
   },
 );
 
@@ -133,7 +173,8 @@ t.test('headers that could not be prepared are prepared later', async (t) => {
     sandbox: failing(sandbox, 2),
     toolchains,
     artefacts_folder: cache.artefacts_folder,
-    boot: await bootId(),
+    boot,
+    rooms: [cache],
     isOn: () => true,
     compile_limits: COMPILE_DEFAULTS,
     log: (message) => log.push(message),

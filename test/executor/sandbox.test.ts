@@ -1,7 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync, truncateSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { Unsendable } from '../../src/executor/launcher_wire.ts';
 import { type Peek, SandboxFault } from '../../src/executor/sandbox.ts';
 import { LIMITS, MiB, python, request, said, shell, text, withSandbox } from './box.ts';
 import { saysWhyItCannotRun } from './no_program.ts';
@@ -34,6 +35,42 @@ t.test('what a program says, and how it ends', async (t) => {
     signal: 11,
     killed_for: null,
   });
+});
+
+t.test('of standard error, the first bytes are kept, and of the others the last', async (t) => {
+  const END = 64 * 1024;
+  const cases = [
+    [100, END],
+    [100, 999],
+    [3_000, 0],
+    [4_000, END],
+    [20_000, END],
+    [20_000, 999],
+  ] as const;
+  for (const [count, stderr_bytes] of cases) {
+    const all = Array.from({ length: count }, (_, n) => `line ${n} of many\n`).join('');
+    const source = `import sys\nfor n in range(${count}): sys.stderr.write('line %d of many\\n' % n)`;
+    const report = await sandbox.run(python(source, { limits: { stderr_bytes } }));
+    const { stderr_end = new Uint8Array() } = report;
+    t.equal(report.stderr_seen_bytes, all.length);
+    t.equal(text(report.stderr), all.slice(0, stderr_bytes));
+    t.equal(text(stderr_end), all.slice(stderr_bytes).slice(-END), `${count}, ${stderr_bytes}`);
+  }
+  const little = await sandbox.run(shell('echo woe >&2'));
+  t.notOk('stderr_end' in little, 'nothing of a run before it');
+});
+
+t.test('a run whose output cannot be kept says nothing about its program', async (t) => {
+  const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0 });
+  t.teardown(close);
+  const folder = `/proc/${sandbox.isolation.pid}/fd`;
+  const output = readdirSync(folder)
+    .map((name) => join(folder, name))
+    .find((path) => readlinkSync(path).startsWith('/memfd:output'));
+  // Now the kernel cannot write there.
+  truncateSync(output!, 0);
+  for (const script of ['echo fine', 'echo fine >&2'])
+    t.match(await rejection(sandbox.run(shell(`${script}; sleep 1`))), { kind: 'out_of_memory' });
 });
 
 t.test('a signal to the process group of the worker does not reach the launcher', async (t) => {
@@ -210,7 +247,7 @@ t.test('a request that cannot be obeyed is a fault, and harms nobody', async (t)
       message: /write the file x/,
     },
   );
-  t.match(await rejection(sandbox.run(shell('a\0b'))), RangeError);
+  t.ok((await rejection(sandbox.run(shell('a\0b')))) instanceof Unsendable);
   t.match(await sandbox.run(shell('exit 4')), { exit_code: 4 });
 });
 

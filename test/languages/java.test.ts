@@ -165,6 +165,14 @@ class A { int b() { return 20; } }`;
       );
       t.match(eats, { verdict: 'MLE', exit_code: 1 });
       t.match(eats.stderr, /OutOfMemoryError: Java heap space/);
+      const talks = 'for (int i = 0; i < 3_000; i++) System.err.println("0123456789".repeat(4));';
+      const talked = await java(
+        main(
+          `${talks} var l = new java.util.ArrayList<byte[]>(); for (;;) l.add(new byte[1 << 20]);`,
+        ),
+      );
+      t.match(talked, { verdict: 'MLE', exit_code: 1, stderr_truncated: true });
+      t.notMatch(talked.stderr, /OutOfMemoryError/);
       const writes = await java(main('for (;;) System.out.println("0123456789");'));
       t.match(writes, { verdict: 'OLE', exit_code: 137 });
       const caught = await java(

@@ -219,7 +219,13 @@ async function residents(t: Test, options: Residents) {
   const java = toolchains.get('java')!;
   const opened = openCompilers({
     ...{ sandbox, toolchains: new Map([['java', java]]), artefacts_folder: cache.artefacts_folder },
-    ...{ boot: await bootId(), isOn: () => false, compile_limits: COMPILE_DEFAULTS, log },
+    ...{
+      boot: await bootId(),
+      rooms: [cache],
+      isOn: () => false,
+      compile_limits: COMPILE_DEFAULTS,
+      log,
+    },
   });
   const sources = { main: 'Main.java', code: Buffer.from(hello(1)), others: [] };
   const [step] = await opened.open.get('java')!.steps(sources);

@@ -68,6 +68,11 @@ export const domainMutants: readonly Mutant[] = [
       'stdout_seen_bytes > limits.stdout_bytes',
       'stdout_seen_bytes >= limits.stdout_bytes',
     ],
+    [
+      'the end of a long stderr is read',
+      'latin1(run.stderr) + latin1(run.stderr_end)',
+      'latin1(run.stderr)',
+    ],
     ['the wall limit is TLE', "  if (run.killed_for === 'wall') return 'wall_time';\n", ''],
     [
       'a run that uses exactly its memory limit is within it',

@@ -36,6 +36,11 @@ export const executorMutants: readonly Mutant[] = [
       'let spent = NOTHING_SPENT;',
     ],
   ),
+  ...inFile('src/executor/preparation.ts', 'test/executor/preparation.test.ts', [
+    'a preparation has the room of contents',
+    'await makeRoom(this.#parts.rooms);',
+    '',
+  ]),
   ...inFile(
     'src/executor/compile_limits.ts',
     COMPILE,
@@ -45,6 +50,7 @@ export const executorMutants: readonly Mutant[] = [
       'most',
     ],
     ['the limit of memory is named', 'return oom_kills > 0 ?', 'return oom_kills > 1e9 ?'],
+    ['the end of long diagnostics is read', 'Buffer.concat([said, stderr_end])', 'said'],
     ['the tools’ own account of a limit is dropped', 'said.subarray(0, met?.said_until)', 'said'],
   ),
   ...inFile(

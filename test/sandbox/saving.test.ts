@@ -2,11 +2,10 @@
  * While a run's files are copied to the store, the launcher watches the other runs. Each test stops the process that copies,
  * as a slow disk would.
  */
-import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { LAUNCHER, said, shell, withSandbox } from '../executor/box.ts';
+import { said, shell, withSandbox, withSmallDisk } from '../executor/box.ts';
 import {
   commandOf,
   isAlive,
@@ -120,16 +119,7 @@ t.test(
   'a full store is reported as full, and not only as one that fails',
   { skip: not_root },
   async (t) => {
-    const folder = await mkdtemp(join(tmpdir(), 'runledger-full-'));
-    t.teardown(() => rm(folder, { recursive: true }));
-    const store_dir = join(folder, 'store');
-    const launcher = join(folder, 'launcher');
-    await mkdir(store_dir);
-    // Only the launcher sees this mount.
-    const small = `mount -t tmpfs -o size=1m none ${store_dir} && exec ${LAUNCHER} "$@"`;
-    const script = `#!/bin/sh\nexec unshare --mount /bin/sh -c '${small}' sh "$@"\n`;
-    await writeFile(launcher, script, { mode: 0o755 });
-    const { sandbox, close } = await withSandbox({ ...ISOLATION, slots: 1, launcher, store_dir });
+    const { sandbox, close } = await withSmallDisk(ISOLATION);
     t.teardown(close);
     const save = { key: 'kept', paths: ['out'], max_bytes: 64 * MiB, max_files: 1 };
     const report = await sandbox.run(shell(LEAVES_MUCH, { save }));

@@ -428,6 +428,7 @@ PROGRAM(processes_walked) {
     must_answer("kill of everybody", kill(-1, 0), EPERM);
     must_answer("a priority of a user", syscall(SYS_getpriority, PRIO_USER, getuid()), EPERM);
     must_answer("priorities of a user", setpriority(PRIO_USER, getuid(), 19), EPERM);
+    must_answer("the priority of init", setpriority(PRIO_PROCESS, 1, 19), EPERM);
     kill(child, SIGKILL);
 }
 PROGRAM(processes_own) {

@@ -136,6 +136,7 @@ def processes_walked():
     must_fail('kill of everybody', os.kill, -1, 0)
     must_fail('a priority of a user', os.getpriority, os.PRIO_USER, os.getuid())
     must_fail('priorities of a user', os.setpriority, os.PRIO_USER, os.getuid(), 19)
+    must_fail('the priority of init', os.setpriority, os.PRIO_PROCESS, 1, 19)
 
 def processes_own():
     pid = os.fork()
