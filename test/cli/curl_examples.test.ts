@@ -128,7 +128,7 @@ async function sendPage(t: Test, [shell, plain]: [string, string], base: string,
 
 t.test('of README.md, JUDGING.md and the page', { skip }, async (t) => {
   const examples = ['README.md', 'JUDGING.md'].flatMap(examplesOf);
-  t.equal(examples.length, 11);
+  t.equal(examples.length, 12);
   t.equal(examples.filter(({ record }) => record).length, 2);
   const { RUNLEDGER_SERVER, RUNLEDGER_API_KEY } = await judgingService(t, {
     RUNLEDGER_LANGUAGES: 'python,cpp',
