@@ -266,7 +266,7 @@ export const executorMutants: readonly Mutant[] = [
     ['a state may be in folders', 'const STATE_DEPTH = 8;', 'const STATE_DEPTH = 1;'],
     [
       'a judge that cannot be sent is no failure of the sandbox',
-      'if (!(error instanceof RangeError)) throw error;',
+      'if (!(error instanceof Unsendable)) throw error;',
       'throw error;',
     ],
   ),

@@ -98,11 +98,15 @@ export const handOverMutants: readonly Mutant[] = [
       'if (!isRejected(error) || gone.aborted) throw error;',
       'throw error;',
     ],
-    ['a rejected result says nothing of the sandbox', 'error instanceof Rejected', 'false'],
+    [
+      'a rejected result says nothing of the sandbox',
+      '  if (error instanceof Rejected)\n',
+      '  if (false)\n',
+    ],
     [
       'what fails while it runs is no rejected result',
-      'error instanceof Rejected',
-      'error instanceof Rejected || isRejected(error)',
+      '  if (error instanceof Rejected)\n',
+      '  if (error instanceof Rejected || isRejected(error))\n',
     ],
   ),
   ...inFile(
