@@ -152,7 +152,7 @@ export function frame(type: number, id: number, parts: readonly Uint8Array[] = [
  */
 export type RunKind = 'stream' | { transcript_bytes: number; judges: boolean } | null;
 
-/** A text holds a NUL, or the request is too large. A RangeError of the platform is something else, as one that finds no memory. */
+/** A text holds a NUL, or the request is too large. The platform's own RangeErrors may mean that there is no memory. */
 export class Unsendable extends RangeError {}
 
 /** Throws Unsendable. */

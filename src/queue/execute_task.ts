@@ -327,8 +327,8 @@ const NO_ROOM =
   'this worker has no room for a program (see the reason): those that need it wait, or run elsewhere';
 
 /**
- * What the ledger, and so a receipt, says of a failure. The text is in the worker's log alone: it may have a path of the machine,
- * a statement, or bytes of a customer.
+ * What the ledger, and so a receipt, says of a failure. The text is in the worker's log alone: it may have a path of the
+ * machine, a statement, or bytes of a customer.
  */
 function nameOf(error: unknown): string {
   if (error instanceof Rejected) return nameOf(error.cause);

@@ -250,7 +250,8 @@ static const struct rule ROWS[] = {
      * their threads go on.
      */
     ALLOWED(getrlimit), JUDGED(setrlimit, SETRLIMIT, ALLOW), JUDGED(prlimit64, PRLIMIT, EPERM), ALLOWED(getrusage),
-    JUDGED(getpriority, PRIORITY, ALLOW), JUDGED(setpriority, SETPRIORITY, ALLOW), ALLOWED(sched_yield), ALLOWED(sched_getaffinity),
+    JUDGED(getpriority, PRIORITY, ALLOW), JUDGED(setpriority, SETPRIORITY, ALLOW),
+    ALLOWED(sched_yield), ALLOWED(sched_getaffinity),
     ROW(sched_setaffinity, DONE), ALLOWED(sched_getparam), ALLOWED(sched_setparam), ALLOWED(sched_getscheduler),
     JUDGED(sched_setscheduler, SCHEDULER, EPERM), ALLOWED(sched_get_priority_max), ALLOWED(sched_get_priority_min),
     ALLOWED(sched_rr_get_interval), ALLOWED(sched_getattr), ROW(sched_setattr, EPERM), ALLOWED(getcpu), ALLOWED(uname),

@@ -100,13 +100,13 @@ export const handOverMutants: readonly Mutant[] = [
     ],
     [
       'a rejected result says nothing of the sandbox',
-      'if (error instanceof Rejected)\n',
-      'if (false)\n',
+      '  if (error instanceof Rejected)\n',
+      '  if (false)\n',
     ],
     [
       'what fails while it runs is no rejected result',
-      'if (error instanceof Rejected)\n',
-      'if (error instanceof Rejected || isRejected(error))\n',
+      '  if (error instanceof Rejected)\n',
+      '  if (error instanceof Rejected || isRejected(error))\n',
     ],
   ),
   ...inFile(
