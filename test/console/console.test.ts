@@ -409,7 +409,9 @@ t.test('the console', async (t) => {
       db`select * from runledger.console_accounts(${session}, 'nowhere', '', 10, 100)`;
     await page();
     const before = await read();
-    t.match(await page(), [{ accounts: [], next_name: /./ }]);
+    const [row] = await page();
+    t.strictSame(row!['accounts'], []);
+    t.type(row!['next_name'], 'string');
     const tuples = (await read()) - before;
     t.ok(tuples < 200, `${tuples} of the index, and of the table`);
     await service.db`delete from runledger.accounts where name like 'team %'`;
