@@ -11,7 +11,6 @@ import type { Reply } from '../http/support/call.ts';
 import { type Service, startService } from '../http/support/service.ts';
 import { wellFormed } from '../http/support/well_formed.ts';
 import { eventually } from '../support/eventually.ts';
-import { matchLists } from '../support/match_lists.ts';
 import { operator, SAME, send, signIn } from './visitor.ts';
 
 const ODD_NAME = `<img src="x" onerror='alert(1)'>`;
@@ -410,7 +409,9 @@ t.test('the console', async (t) => {
       db`select * from runledger.console_accounts(${session}, 'nowhere', '', 10, 100)`;
     await page();
     const before = await read();
-    matchLists(t, [...(await page())], [{ accounts: [], next_name: /./ }]);
+    const [row] = await page();
+    t.strictSame(row!['accounts'], []);
+    t.type(row!['next_name'], 'string');
     const tuples = (await read()) - before;
     t.ok(tuples < 200, `${tuples} of the index, and of the table`);
     await service.db`delete from runledger.accounts where name like 'team %'`;
@@ -671,15 +672,7 @@ t.test('the console', async (t) => {
     const asking = { session: randomBytes(32), request_id: 'r' };
     const id = (await service.db`select id from runledger.submissions limit 1`)[0]!['id'] as string;
     const [none] = [
-      {
-        status: null,
-        verdict: null,
-        language: null,
-        test_set: null,
-        from: null,
-        to: null,
-        after: null,
-      },
+      { status: null, verdict: null, language: null, from: null, to: null, after: null },
     ];
     const [key] = await service.db<{ id: string }[]>`
       select id from runledger.keys where revoked_at is null limit 1`;

@@ -31,6 +31,30 @@ export const storeMutants: readonly Mutant[] = [
     "and (last.facts ->> 'submission_version')::integer >= newest",
     '',
   ]),
+  ...inFile(
+    'sql/functions/console.sql',
+    'test/console/console.test.ts',
+    [
+      'what was removed by schedule is no command',
+      "x.type <> 'operator.viewed' and not x.facts ? 'scheduled' as is_command",
+      "x.type <> 'operator.viewed' as is_command",
+    ],
+    [
+      'a bounded search for accounts goes on',
+      'next_name := a.name;',
+      'next_name := case when cardinality(ids) = at_most then a.name end;',
+    ],
+  ),
+  ...inFile('src/http/console/live.ts', 'test/console/parts.test.ts', [
+    'a language that is offered has a row',
+    'new Set([...offered, ...',
+    'new Set([...',
+  ]),
+  ...inFile('src/http/console/client/now.js', 'test/console/now.test.ts', [
+    'what is to be run again waits, too',
+    'now.waiting + now.again > 0',
+    'now.waiting > 0',
+  ]),
   ...inFile('src/store/keys.ts', 'test/store/keys.test.ts', [
     'a rotation says what it saw',
     'key.seen_version ?? null',
