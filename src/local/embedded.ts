@@ -17,7 +17,7 @@ import {
   startServer,
 } from './postgres.ts';
 import { createDatabase, createRoles, type RoleUrls, roleUrls } from './roles.ts';
-import { type LocalSecrets, localSecrets, readLocalSecrets } from './secrets.ts';
+import { hasUsedKey, type LocalSecrets, localSecrets, markUsed, secretsPath } from './secrets.ts';
 import { finishExchange } from './upgrade_folder.ts';
 
 const DATABASE = 'runledger';
@@ -55,13 +55,14 @@ export async function startEmbedded(
 ): Promise<Embedded & { server: Server }> {
   await finishExchange(dataDir(options));
   requireNoRestore(options, creates);
+  const state_dir = resolve(options.state_dir);
   const port = await lastPort(options);
-  if ((await dataMajor(dataDir(options))) === null) {
-    // Not a folder that this user may not read.
-    await readLocalSecrets(resolve(options.state_dir));
-    requireCreation(options, creates, port);
-  }
-  const secrets = await localSecrets(resolve(options.state_dir));
+  // Before the data are looked for: another start makes them first, and then removes the mark. A folder that this user may not
+  // read is not an empty one.
+  const has_used_key = await hasUsedKey(state_dir);
+  const is_new = (await dataMajor(dataDir(options))) === null;
+  if (is_new) requireCreation(options, creates, { port, has_used_key });
+  const secrets = await localSecrets(state_dir, { for_new_data: is_new });
   const given = {
     ...serverOptions(options, secrets, port),
     say,
@@ -69,6 +70,10 @@ export async function startEmbedded(
     ...(creates === 'always' && { mark: RESTORING }),
   };
   const started = await startWithRoles(given, secrets);
+  await markUsed(state_dir).catch(async (error) => {
+    await started.server.stop();
+    throw error;
+  });
   await keepPort(options, started.server.port).catch((error) =>
     say(`the next start may take another port for PostgreSQL: ${faultLine(error)}`),
   );
@@ -91,13 +96,20 @@ function requireNoRestore(options: Options, creates: Creates): void {
 export const endRestore = (options: Options): Promise<void> =>
   rm(restoringFile(options), { force: true });
 
+type Before = { port: number | null; has_used_key: boolean };
+
 /**
- * A port was stored after a start on data. If they are gone, they may be on a disk that is not mounted: a second log would begin
- * under the same name and key.
+ * A port was stored after a start on data. If they are gone, they may be on a disk that is not mounted. And a copy of the secrets
+ * of another folder is there for a restore. In both cases a second log would begin under the same name and key.
  */
-function requireCreation(options: Options, creates: Creates, last_port: number | null): void {
+function requireCreation(options: Options, creates: Creates, before: Before): void {
   if (creates === 'always') return;
-  if (last_port !== null) throw new DataMissing(dataDir(options));
+  if (before.port !== null) throw new DataMissing(dataDir(options));
+  if (before.has_used_key)
+    throw new Fault(
+      `there is no database in ${dataDir(options)}, and the keys in ${secretsPath(resolve(options.state_dir))} may be those of a log elsewhere`,
+      'restore a backup of that log with `./runledger restore FILE`, or set DATABASE_URL to its database; for a new log, set RUNLEDGER_STATE_DIR to another folder, which gets keys of its own',
+    );
   if (creates === 'first') return;
   throw new Fault(
     `there is no database: DATABASE_URL is not set, and ${dataDir(options)} has no data`,

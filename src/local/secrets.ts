@@ -1,6 +1,12 @@
-/** The secrets of a local installation: generated once, stored in a file that only the owner of the folder can read. */
-import { randomBytes } from 'node:crypto';
-import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+/**
+ * The secrets of a local installation: generated once, stored in a file that only the owner of the folder can read.
+ *
+ * A mark says that no log has used the seal key yet. It is a file of its own, so that no copy of the secrets has it, and is made
+ * before the secrets: with a start that is killed at any moment, either both are there, or no secrets. Its name has a digest of
+ * the key, so that it says nothing of other secrets that are put in the place of these. It goes before the log begins.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { link, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Role } from '../config.ts';
 import { Fault } from '../fault.ts';
@@ -15,17 +21,24 @@ export type LocalSecrets = {
   RUNLEDGER_SEAL_KEY: string;
 };
 
-export async function localSecrets(state_dir: string): Promise<LocalSecrets> {
+/** `for_new_data`: secrets that are made now have the mark. */
+export async function localSecrets(
+  state_dir: string,
+  { for_new_data = false } = {},
+): Promise<LocalSecrets> {
   await mkdir(state_dir, { recursive: true, mode: 0o700 });
-  const path = pathIn(state_dir);
+  const path = secretsPath(state_dir);
   const found = await read(path);
   if (found) return found;
   // No name that a killed process can have left: in a container, each start has the same PID.
   const made = `${path}.${randomBytes(8).toString('hex')}`;
+  const secrets = make();
   try {
-    await writeFile(made, `${JSON.stringify(make(), null, 2)}\n`, {
+    await writeFile(made, `${JSON.stringify(secrets, null, 2)}\n`, {
       ...{ mode: 0o600, flag: 'wx', flush: true },
     });
+    if (for_new_data)
+      await writeFile(join(state_dir, markOf(secrets)), '', { mode: 0o600, flush: true });
     // If two processes start at the same time, the first one's secrets stay: unlike rename, link never replaces a file.
     await link(made, path).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error;
@@ -38,12 +51,32 @@ export async function localSecrets(state_dir: string): Promise<LocalSecrets> {
 
 /** Null if none were generated. */
 export const readLocalSecrets = (state_dir: string): Promise<LocalSecrets | null> =>
-  read(pathIn(state_dir));
+  read(secretsPath(state_dir));
+
+/** Does the folder have a seal key that a log may have used? */
+export async function hasUsedKey(state_dir: string): Promise<boolean> {
+  const secrets = await readLocalSecrets(state_dir);
+  if (!secrets?.RUNLEDGER_SEAL_KEY) return false;
+  return !(await stat(join(state_dir, markOf(secrets))).catch(() => null));
+}
+
+/** A log is about to use the seal key. */
+export async function markUsed(state_dir: string): Promise<void> {
+  for (const name of await readdir(state_dir))
+    if (MARK.test(name)) await rm(join(state_dir, name), { force: true });
+}
+
+const MARK = /^secrets\.[0-9a-f]{16}\.new$/;
+
+function markOf({ RUNLEDGER_SEAL_KEY }: LocalSecrets): string {
+  const digest = createHash('sha256').update(RUNLEDGER_SEAL_KEY).digest('hex');
+  return `secrets.${digest.slice(0, 16)}.new`;
+}
 
 /** It stands in a statement, and in an address. */
 const PASSWORD = /^[0-9a-f]{16,128}$/;
 
-const pathIn = (state_dir: string) => join(state_dir, 'secrets.json');
+export const secretsPath = (state_dir: string) => join(state_dir, 'secrets.json');
 
 async function read(path: string): Promise<LocalSecrets | null> {
   try {

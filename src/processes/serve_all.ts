@@ -14,7 +14,7 @@ import { type Child, endText, keepRunning } from '../local/child.ts';
 import { type KeptEmbedded, keepEmbedded, requireNoService } from '../local/embedded.ts';
 import { operatorName } from '../local/operator.ts';
 import { AlreadyRunning, STOP_MS } from '../local/postgres.ts';
-import { localSecrets } from '../local/secrets.ts';
+import { localSecrets, markUsed } from '../local/secrets.ts';
 import { createKey, listKeys } from '../store/keys.ts';
 import { migrate } from '../store/migrate.ts';
 import { setRetention } from '../store/retention.ts';
@@ -140,7 +140,10 @@ async function firstKey(config: Config, db: Db): Promise<string | null> {
 
 /** The keys of web: from the environment, or else generated once and stored in the state directory. */
 async function localKeys(config: Config): Promise<NodeJS.ProcessEnv> {
-  const stored = await localSecrets(resolve(config.state_dir));
+  const state_dir = resolve(config.state_dir);
+  const stored = await localSecrets(state_dir);
+  // With DATABASE_URL, the log there uses the key.
+  await markUsed(state_dir);
   const names = ['RUNLEDGER_WEBHOOK_KEYS', 'RUNLEDGER_DIGEST_KEY', 'RUNLEDGER_SEAL_KEY'] as const;
   return Object.fromEntries(names.map((name) => [name, process.env[name] || stored[name]]));
 }

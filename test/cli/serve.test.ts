@@ -226,6 +226,15 @@ t.test('a command starts the database for its own call, and stops it', async (t)
     const none = await runledger(['restore', `${backup}.none`], there);
     t.equal(none.status, 1, none.stdout);
     t.notOk(existsSync(join(to, 'postgres')), 'nothing is made for a file that is not there');
+    for (const command of [['migrate'], ['keys', 'list'], ['serve']])
+      t.match(
+        await runledger(command, there),
+        {
+          status: 1,
+          stderr: /may be those of a log elsewhere: restore a backup of that log with /,
+        },
+        'nor does another log begin with these keys',
+      );
     const bad = join(to, 'bad.backup');
     writeFileSync(bad, readFileSync(backup!).subarray(0, -100));
     t.match(await runledger(['restore', bad], there), {
