@@ -11,6 +11,7 @@ import { httpMutants } from './http_mutants.ts';
 import { judgedRequestMutants } from './judged_request_mutants.ts';
 import { judgedStoreMutants } from './judged_store_mutants.ts';
 import { judgingMutants } from './judging_mutants.ts';
+import { localMutants } from './local_mutants.ts';
 import type { Mutant } from './mutant.ts';
 import { packageMutants } from './package_mutants.ts';
 import { queueMutants } from './queue_mutants.ts';
@@ -43,4 +44,5 @@ export const mutants: readonly Mutant[] = [
   ...witnessMutants,
   ...auditMutants,
   ...packageMutants,
+  ...localMutants,
 ];
