@@ -85,7 +85,14 @@ export type BatchItem = SubmissionRequest & { idempotency_key?: string | undefin
 export type BatchAnswer =
   | { id: string }
   | ({ id: string; replayed: true; mismatch: boolean } & Partial<Summary>)
-  | { id?: undefined; error: string; message: string; fields?: FieldProblem[] };
+  | {
+      id?: undefined;
+      error: string;
+      message: string;
+      fields?: FieldProblem[];
+      /** with `unreachable`: sent again with this key, it does not run twice */
+      idempotency_key?: string;
+    };
 
 export type FieldProblem = { path: string; message: string };
 
@@ -141,7 +148,10 @@ export type TestSet = {
 export type ClientOptions = {
   server: string;
   api_key: string;
-  /** tries of one call, including the first; what waits for an end has more of them, see `wait` */
+  /**
+   * Tries of one call, including the first; 6 if absent. What waits for an end has more of them, see `wait`, and so has what
+   * submits, if this is absent.
+   */
   attempts?: number;
   fetch?: typeof fetch;
   /** waits between tries; a test passes its own */
@@ -151,7 +161,7 @@ export type ClientOptions = {
 export type CallOptions = {
   signal?: AbortSignal;
   /** Called before each further try of the call, with the error of the one before. */
-  onRetry?: (error: Error) => void;
+  onRetry?: (error: ApiError | Unreachable) => void;
 };
 export type SubmitOptions = CallOptions & { idempotency_key?: string };
 export type RunOptions = SubmitOptions & {
@@ -181,14 +191,15 @@ export type ListOptions = CallOptions & {
 /** A method for each call of the OpenAPI document, by its operation id; beside these, summaries, wait and run. */
 export type Client = {
   /**
-   * Resolves when the submission is stored. An ApiError with `idempotency_mismatch`, and with the id of the other submission,
-   * if the idempotency key was that of another request.
+   * Resolves when the submission is stored. Failures that may pass are tried again as by `wait`. An ApiError with
+   * `idempotency_mismatch`, and with the id of the other submission, if the idempotency key was that of another request. Each
+   * error of the call has the `idempotency_key`.
    */
   submit(request: SubmissionRequest, options?: SubmitOptions): Promise<{ id: string }>;
   /**
    * Up to 100 in one call: an answer for each, in their order. One that is rejected does not keep out the others, nor does
    * one whose key was that of another request: its answer has `mismatch`. What the service rejects for the moment is sent
-   * again, after Retry-After, as often as any call is tried, counted from the last try in which one was settled.
+   * again, after Retry-After, six times, or `attempts`, counted from the last try in which one was settled.
    */
   submitAll(requests: readonly BatchItem[], options?: CallOptions): Promise<BatchAnswer[]>;
   /** The record as it is now. */
@@ -211,7 +222,7 @@ export type Client = {
   submission(id: string, options?: CallOptions): Promise<Submission>;
   /**
    * What happens to a submission, behind the event of that id, to its end, and what its program prints until then, as far as
-   * it comes in time. It opens the stream again when it is cut.
+   * it comes in time. It opens the stream again when it is cut, and tries that as long as `wait` does.
    */
   events(
     id: string,
@@ -219,7 +230,7 @@ export type Client = {
   ): AsyncGenerator<SubmissionEvent, void>;
   /** The receipt; null while the log is not sealed up to the submission's last event. */
   receipt(id: string, options?: CallOptions): Promise<Receipt | null>;
-  /** submit, and then wait; one call where the result is there in time. */
+  /** submit, and then wait; one call where the result is there in time. Each error of both has the `idempotency_key`. */
   run(request: SubmissionRequest, options?: RunOptions): Promise<ResultRecord>;
   /**
    * Stores the test set of a problem package, a zip archive. The same content again is the same set. An upload that was lost
@@ -255,6 +266,8 @@ export class ApiError extends Error {
   readonly request_id: string | null;
   /** What was asked for may have been done: by this try, or by an earlier one whose answer was lost. */
   readonly may_be_done: boolean;
+  /** Of the submission, in an error of `submit` and `run`: the same call with this key does not run it twice. */
+  idempotency_key: string | null = null;
 
   constructor(
     status: number,
@@ -284,6 +297,8 @@ export class Unreachable extends Error {
   readonly error = UNREACHABLE;
   /** As in ApiError. False: each try failed before anything was sent. */
   readonly may_be_done: boolean;
+  /** As in ApiError. */
+  idempotency_key: string | null = null;
 
   constructor(message: string, may_be_done: boolean) {
     super(message);
@@ -317,6 +332,8 @@ type SendOptions = CallOptions & {
   removes?: boolean;
   /** It is tried for OUTAGE_MS at least. */
   outlasts?: boolean;
+  /** Of what the call submits, or waits for: each of its errors has it. */
+  idempotency_key?: string;
   /** What each good answer has, so that an answer of another program is an error. */
   needs?: readonly string[];
   /** A good answer is an array. */
@@ -328,7 +345,7 @@ type Sent = Received & { tries: number; may_be_done: boolean };
 
 const KiB = 1024;
 const ATTEMPTS = 6;
-/** How long a read that waits for an end goes on without a good answer: longer than a failover of the service takes. */
+/** How long what submits, or waits for an end, goes on without a good answer: longer than a failover of the service takes. */
 const OUTAGE_MS = 2 * 60_000;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 60_000;
@@ -380,14 +397,14 @@ export function createClient(options: ClientOptions): Client {
   const send = (path: string, init: RequestInit, given: SendOptions) =>
     sendWithRetries(options, path, init, given);
 
-  async function post(path: string, request: SubmissionRequest, given: SubmitOptions, more = {}) {
+  async function post(path: string, request: SubmissionRequest, given: Keyed, more = {}) {
     const headers = {
       'content-type': 'application/json',
-      'idempotency-key': given.idempotency_key ?? randomUUID(),
+      'idempotency-key': given.idempotency_key,
       ...more,
     };
     const init = { method: 'POST', headers, body: jsonOf(request) };
-    return send(path, init, { ...given, needs: ['id'] });
+    return send(path, init, { ...given, needs: ['id'], outlasts: submitsOutlast(options) });
   }
 
   async function get<T>(path: string, given: SendOptions): Promise<T> {
@@ -409,7 +426,7 @@ export function createClient(options: ClientOptions): Client {
 
   const client: Client = {
     async submit(request, given = {}) {
-      const { body } = await post('/api/submit', request, given);
+      const { body } = await post('/api/submit', request, keyed(given));
       return { id: body.id! };
     },
     async submitAll(requests, given = {}) {
@@ -462,7 +479,8 @@ export function createClient(options: ClientOptions): Client {
       const path = `/api/result/${encodeURIComponent(id)}/events`;
       const open = async (last: number) => {
         const headers = { 'last-event-id': String(last) };
-        return (await send(path, { headers }, { ...given, streams: true })).response;
+        const sent = await send(path, { headers }, { ...given, streams: true, outlasts: true });
+        return sent.response;
       };
       return eventsFrom(open, after, {
         silence_ms: CALL_TIMEOUT_MS,
@@ -479,7 +497,8 @@ export function createClient(options: ClientOptions): Client {
       if (!needs.every((name) => name in sent.body)) throw unexpectedAnswer(options, sent);
       return sent.status === 200 ? (sent.body as unknown as Receipt) : null;
     },
-    async run(request, { onAccepted, ...given } = {}) {
+    async run(request, { onAccepted, ...asked } = {}) {
+      const given = keyed(asked);
       const { body } = onAccepted
         ? await post('/api/submit', request, given, { prefer: `wait=${ACCEPTED_WAIT_S}` })
         : await post('/api/submit?wait=true', request, given);
@@ -520,19 +539,30 @@ export function createClient(options: ClientOptions): Client {
   return client;
 }
 
+type Keyed = CallOptions & { idempotency_key: string };
+
+const keyed = (given: SubmitOptions): Keyed => ({
+  ...given,
+  idempotency_key: given.idempotency_key ?? randomUUID(),
+});
+
+/** With its key it can be sent again. A caller who says how often it is tried wants no more. */
+const submitsOutlast = ({ attempts }: ClientOptions) => attempts === undefined;
+
 /** Each item keeps its idempotency key, so none of them runs twice. */
 async function sendBatch(
   options: ClientOptions,
-  items: readonly BatchItem[],
+  items: readonly KeyedItem[],
   given: CallOptions,
 ): Promise<BatchAnswer[]> {
   const { attempts = ATTEMPTS } = options;
+  const outlasts = submitsOutlast(options);
   const answers: BatchAnswer[] = [];
   let open = [...items.keys()];
   // Items whose first answer was lost. A later `rate_limited` does not say whether they were stored: the rate is checked first.
   const in_doubt = new Set<number>();
   for (let tries = 0; ; ) {
-    const left = { ...given, attempts: attempts - tries };
+    const left = { ...given, attempts: attempts - tries, outlasts };
     const sent = await sendItems(
       options,
       open.map((n) => items[n]!),
@@ -544,7 +574,7 @@ async function sendBatch(
       const was_rejected = error instanceof ApiError && !error.may_be_done;
       for (const n of open) {
         const word = was_rejected && !in_doubt.has(n) ? error.error : UNREACHABLE;
-        answers[n] = { error: word, message: error.message };
+        answers[n] = withKey({ error: word, message: error.message }, items[n]!);
       }
       return null;
     });
@@ -556,15 +586,22 @@ async function sendBatch(
       if (!('error' in answer) || !TEMPORARY_ERRORS.has(answer.error)) continue;
       again.push(n);
       if (sent.may_be_done) in_doubt.add(n);
-      if (in_doubt.has(n)) answers[n] = { ...answer, error: UNREACHABLE };
+      if (in_doubt.has(n)) answers[n] = withKey({ ...answer, error: UNREACHABLE }, items[n]!);
     }
-    tries = again.length < open.length ? 1 : tries + sent.tries;
+    // Tries that outlast an outage have a bound of their own.
+    tries = again.length < open.length ? 1 : tries + (outlasts ? 1 : sent.tries);
     open = again;
     if (open.length === 0 || tries >= attempts) return answers;
     const pause_ms = retryAfterMs(sent.response.headers.get('retry-after'));
     await pauseFor(options, pause_ms ?? backoff(tries), given);
   }
 }
+
+type KeyedItem = BatchItem & { idempotency_key: string };
+type Rejected = Extract<BatchAnswer, { error: string }>;
+
+const withKey = (answer: Rejected, { idempotency_key }: KeyedItem): Rejected =>
+  answer.error === UNREACHABLE ? { ...answer, idempotency_key } : answer;
 
 async function sendItems(
   options: ClientOptions,
@@ -622,6 +659,7 @@ async function sendWithRetries(
     const outcome = await sendOnce(options, path, init, given, may_be_done);
     if ('sent' in outcome) return { ...outcome.sent, tries: attempt, may_be_done };
     may_be_done ||= outcome.may_be_done;
+    outcome.error.idempotency_key = given.idempotency_key ?? null;
     signal?.throwIfAborted();
     if (attempt > 1) failing_ms += performance.now() - began_ms;
     const is_last = attempt >= attempts && !(outlasts && failing_ms < OUTAGE_MS);
@@ -650,7 +688,7 @@ async function pauseFor(options: ClientOptions, ms: number, { signal }: CallOpti
 /** `may_be_done`: it failed, and what it asks for may have happened. */
 type Outcome =
   | { sent: Received }
-  | { error: Error; temporary: boolean; may_be_done: boolean; pause_ms?: number };
+  | { error: ApiError | Unreachable; temporary: boolean; may_be_done: boolean; pause_ms?: number };
 
 async function sendOnce(
   { server, api_key, fetch: send = fetch }: ClientOptions,
@@ -793,7 +831,7 @@ function parse(text: string): Received['body'] | null {
 }
 
 function retryAfterMs(header: string | null): number | null {
-  if (header === null || !/^\d{1,6}$/.test(header)) return null;
+  if (header === null || !/^\d+$/.test(header)) return null;
   return Math.min(Number(header) * 1000, LONGEST_PAUSE_MS);
 }
 

@@ -23,6 +23,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from email.message import Message
 from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, TypedDict, Union, cast
@@ -31,7 +32,8 @@ from urllib.parse import quote, urlencode, urlsplit
 __all__ = ["ApiError", "Runledger", "RunledgerError", "Unreachable"]
 
 ATTEMPTS = 6
-# How long a read that waits for an end goes on without a good answer, if it has no time limit: longer than a failover takes.
+# How long what submits, or waits for an end, goes on without a good answer, if it has no time limit: longer than a failover
+# takes.
 OUTAGE_S = 120.0
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 60.0
@@ -68,6 +70,8 @@ LEAST_WAIT_S = 1.0
 # run_all looks at each batch so often: half of the requests that a key of the tier beta has.
 LOOK_S = 2
 RECORD = ("id", "status")
+# The word of an error where no answer came.
+UNREACHABLE = "unreachable"
 
 Encoding = Literal["utf8", "base64"]
 Status = Literal["pending", "running", "completed", "error", "cancelled"]
@@ -327,16 +331,19 @@ class Health(TypedDict):
 class RunledgerError(Exception):
     """
     A call that did not succeed. may_be_done: what was asked for may have been done, by this try, or by an earlier one whose
-    answer was lost.
+    answer was lost. idempotency_key: of the submission, in an error of submit and run. The same call with this key does not
+    run it twice.
     """
 
     may_be_done: bool = False
+    idempotency_key: Optional[str] = None
 
 
 class Unreachable(RunledgerError):
     """No answer came to the last try. may_be_done is False where each try failed before anything was sent."""
 
     def __init__(self, message: str, may_be_done: bool = True) -> None:
+        self.error = UNREACHABLE
         self.may_be_done = may_be_done
         super().__init__(message)
 
@@ -365,7 +372,7 @@ class ApiError(RunledgerError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Otherwise a process of a pool could not give it to the one that waits for it.
-        return type(self), (self.status, self._body, self.request_id, self.may_be_done)
+        return type(self), (self.status, self._body, self.request_id, self.may_be_done), vars(self)
 
 
 class Runledger:
@@ -376,12 +383,12 @@ class Runledger:
         server: str,
         api_key: str,
         *,
-        attempts: int = ATTEMPTS,
+        attempts: Optional[int] = None,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
         """
-        attempts: tries of one call, including the first; what waits for an end has more of them, see wait. pause: waits
-        between them, so many seconds.
+        attempts: tries of one call, including the first; 6 if absent. What waits for an end has more of them, see wait, and so
+        has what submits, if this is absent. pause: waits between them, so many seconds.
         """
         if urlsplit(server).scheme not in ("http", "https"):
             raise ValueError(f"{server} is not an address: it begins with http:// or https://")
@@ -392,17 +399,21 @@ class Runledger:
             )
         self._server = server.rstrip("/")
         self._api_key = api_key
-        self._attempts = attempts
+        self._attempts = ATTEMPTS if attempts is None else attempts
+        # With its key it can be sent again. A caller who says how often it is tried wants no more.
+        self._submits_outlast = attempts is None
         self._pause = pause
         # A redirect would send the key to another address.
         self._opener = urllib.request.build_opener(_NoRedirects, _HTTPHandler, _HTTPSHandler)
 
     def submit(self, request: SubmissionRequest, *, idempotency_key: Optional[str] = None) -> str:
         """
-        The id of the submission, once it is stored. ApiError with the word idempotency_mismatch, and with the id of the other
-        submission: the idempotency key was that of another request.
+        The id of the submission, once it is stored. Failures that may pass are tried again as by wait. ApiError with the word
+        idempotency_mismatch, and with the id of the other submission: the idempotency key was that of another request. Each
+        error of the call has the idempotency_key.
         """
-        return cast(str, self._post("/api/submit", request, idempotency_key).body["id"])
+        with _keyed_errors(idempotency_key) as key:
+            return cast(str, self._post("/api/submit", request, key).body["id"])
 
     def run(
         self,
@@ -415,14 +426,25 @@ class Runledger:
         """
         The record of the submission when it has ended: one call where the result is there in time. on_accepted gets the id
         within a second after the submission was stored. The submission goes on even if run fails after that. Then it waits as
-        wait does. TimeoutError, as with wait: there is no result within timeout_s.
+        wait does. TimeoutError, as with wait: there is no result within timeout_s. Each of these errors has the
+        idempotency_key.
         """
+        with _keyed_errors(idempotency_key) as key:
+            return self._run(request, key, on_accepted, timeout_s)
+
+    def _run(
+        self,
+        request: SubmissionRequest,
+        key: str,
+        on_accepted: Optional[Callable[[str], object]],
+        timeout_s: Optional[float],
+    ) -> Result:
         deadline = _deadline(timeout_s, f"there is no result within {timeout_s} s")
         wait_s = WAIT_S if on_accepted is None else ACCEPTED_WAIT_S
         if deadline is None and on_accepted is None:
-            body = self._post("/api/submit?wait=true", request, idempotency_key).body
+            body = self._post("/api/submit?wait=true", request, key).body
         else:
-            body = self._post("/api/submit", request, idempotency_key, wait_s, deadline).body
+            body = self._post("/api/submit", request, key, wait_s, deadline).body
         id = body["id"]
         if on_accepted is not None:
             on_accepted(id)
@@ -456,11 +478,13 @@ class Runledger:
     def submit_all(self, requests: Sequence[Union[SubmissionRequest, BatchItem]]) -> list[dict[str, Any]]:
         """
         Up to 100 submissions in one call: an answer for each, in order, with an id or an error. One whose key was that of
-        another request has "mismatch". What the service rejects for the moment is sent again, after Retry-After, as often as
-        any call is tried, counted from the last try in which one was settled. With the error unreachable an answer was lost:
-        that one may have been accepted.
+        another request has "mismatch". What the service rejects for the moment is sent again, after Retry-After, six times, or
+        `attempts`, counted from the last try in which one was settled. With the error unreachable an answer was lost: that one
+        may have been accepted, and the answer has its "idempotency_key".
         """
-        items = _with_keys(requests)
+        return self._submit_all(_with_keys(requests), self._submits_outlast)
+
+    def _submit_all(self, items: Sequence[BatchItem], outlasts: bool) -> list[dict[str, Any]]:
         answers: dict[int, dict[str, Any]] = {}
         # Each item keeps its idempotency key, so none of them runs twice.
         left = list(range(len(items)))
@@ -469,7 +493,7 @@ class Runledger:
         tries = 0
         while True:
             try:
-                sent = self._send_items([items[n] for n in left], self._attempts - tries)
+                sent = self._send_items([items[n] for n in left], self._attempts - tries, outlasts)
             except RunledgerError as failure:
                 # The ids of what was accepted must not be lost.
                 if len(left) == len(items):
@@ -480,13 +504,14 @@ class Runledger:
             again = [n for n in left if answers[n].get("error") in TEMPORARY_ERRORS]
             if sent.may_be_done:
                 in_doubt.update(again)
-            answers.update((n, {**answers[n], "error": "unreachable"}) for n in again if n in in_doubt)
-            tries = 1 if len(again) < len(left) else tries + sent.tries
+            answers.update((n, {**answers[n], "error": UNREACHABLE}) for n in again if n in in_doubt)
+            # Tries that outlast an outage have a bound of their own.
+            tries = 1 if len(again) < len(left) else tries + (1 if outlasts else sent.tries)
             left = again
             if not left or tries >= self._attempts:
                 break
             self._pause(_retry_after(sent.received.get("Retry-After"), _backoff(tries)))
-        return [answers[n] for n in range(len(items))]
+        return [_keyed(answers[n], item) for n, item in enumerate(items)]
 
     def run_all(
         self, requests: Sequence[Union[SubmissionRequest, BatchItem]]
@@ -494,17 +519,22 @@ class Runledger:
         """
         Submits all, and gives each with its place in the list as it ends: its summary, or the error of its item, with its id
         if it was accepted and could not be read. What waits is read across an outage as by wait; if that lasts longer, all that
-        are left have the error, and any other error is that of its question alone. It raises only where nothing was accepted. With the error unreachable an answer was lost: that one
-        may have been accepted, and the error has its "idempotency_key". result() has what one printed.
+        are left have the error, and any other error is that of its question alone. A batch is sent across an outage as by
+        submit, and those behind one that failed as any call. It raises only where nothing was accepted. With the error
+        unreachable an answer was lost: that one may have been accepted, and the error has its "idempotency_key". result() has
+        what one printed.
         """
         items = _with_keys(requests)
         places: dict[str, list[int]] = {}
+        outlasts = self._submits_outlast
         # All are encoded first: what JSON does not have would raise behind the first batches, and their ids would be lost.
         for begin, end in _batches([len(_encoded(item)) for item in items]):
             part = items[begin:end]
             try:
-                answers = self.submit_all(part)
+                answers = self._submit_all(part, outlasts)
             except RunledgerError as failure:
+                # An outage that lasts longer would hold up each of the others, too.
+                outlasts = outlasts and not _concerns_all(failure)
                 failed = _failed(failure)
                 # A batch is larger than it may be only where it has one item, which is too large by itself.
                 if begin == 0 and not failure.may_be_done and failed["error"] != "payload_too_large":
@@ -554,11 +584,13 @@ class Runledger:
             if not places:
                 return
 
-    def _send_items(self, items: Sequence[Mapping[str, Any]], attempts: int) -> _Sent:
+    def _send_items(self, items: Sequence[Mapping[str, Any]], attempts: int, outlasts: bool) -> _Sent:
         headers = {"Content-Type": "application/json"}
         # Each by itself: an item with half of a surrogate pair makes no other one larger.
         body = b"[" + b",".join(map(_encoded, items)) + b"]"
-        sent = self._send("POST", "/api/submissions", body, headers, attempts=attempts, is_list=True)
+        sent = self._send(
+            "POST", "/api/submissions", body, headers, attempts=attempts, is_list=True, outlasts=outlasts
+        )
         if len(sent.body) != len(items) or not all(isinstance(each, dict) for each in sent.body):
             raise self._unexpected_answer(sent)
         return sent
@@ -617,8 +649,8 @@ class Runledger:
     ) -> Iterator[Event]:
         """
         What happens to a submission, to its end, and what its program prints until then, as far as it comes in time. The
-        stream is opened again when it is cut. TimeoutError: the submission has not ended within timeout_s from this call, and
-        goes on. It comes up to 20 s late while nothing happens.
+        stream is opened again when it is cut, and that is tried as long as by wait. TimeoutError: the submission has not ended
+        within timeout_s from this call, and goes on. It comes up to 20 s late while nothing happens.
         """
         return self._events(id, after, _deadline(timeout_s, _not_ended(id, timeout_s)))
 
@@ -629,7 +661,7 @@ class Runledger:
             headers = {"Last-Event-ID": str(after)}
             path = f"/api/result/{quote(id, safe='')}/events"
             sent = self._send(
-                "GET", path, None, headers, timeout_s=silence_s, streams=True, deadline=deadline
+                "GET", path, None, headers, timeout_s=silence_s, streams=True, deadline=deadline, outlasts=True
             )
             # There is nothing behind that event, and there will be nothing.
             if sent.status == 204:
@@ -717,18 +749,16 @@ class Runledger:
         self,
         path: str,
         request: SubmissionRequest,
-        idempotency_key: Optional[str],
+        key: str,
         wait_s: Optional[int] = None,
         deadline: Optional[_Deadline] = None,
     ) -> _Sent:
-        headers = {
-            "Content-Type": "application/json",
-            "Idempotency-Key": idempotency_key or str(uuid.uuid4()),
-        }
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         body = _encoded(request)
         if wait_s is not None:
             headers["Prefer"] = f"wait={wait_s}"
-        return self._send("POST", path, body, headers, needs=("id",), deadline=deadline)
+        outlasts = self._submits_outlast
+        return self._send("POST", path, body, headers, needs=("id",), deadline=deadline, outlasts=outlasts)
 
     def _wait(self, id: str, encoding: Encoding, deadline: Optional[_Deadline]) -> Result:
         while True:
@@ -926,6 +956,17 @@ def _deadline(timeout_s: Optional[float], missed: str) -> Optional[_Deadline]:
     return None if timeout_s is None else _Deadline(time.monotonic() + timeout_s, missed)
 
 
+@contextmanager
+def _keyed_errors(given: Optional[str]) -> Iterator[str]:
+    """The key of a submission, which is also on each error: with it, the caller can send the submission again."""
+    key = given or str(uuid.uuid4())
+    try:
+        yield key
+    except (RunledgerError, TimeoutError) as failure:
+        failure.idempotency_key = key  # type: ignore[union-attr]
+        raise
+
+
 def _with_keys(requests: Sequence[Mapping[str, Any]]) -> list[BatchItem]:
     keyed = [{**request, "idempotency_key": request.get("idempotency_key") or str(uuid.uuid4())} for request in requests]
     return cast("list[BatchItem]", keyed)
@@ -975,13 +1016,13 @@ def _mismatch(id: str) -> dict[str, str]:
 def _failed(failure: RunledgerError, in_doubt: bool = False) -> dict[str, Any]:
     """As the service says it of an item of a batch. One that may have been accepted was not rejected."""
     in_doubt = in_doubt or not isinstance(failure, ApiError) or failure.may_be_done
-    word = "unreachable" if in_doubt else failure.error
+    word = UNREACHABLE if in_doubt else failure.error
     return {"error": word, "message": str(failure)}
 
 
 def _keyed(answer: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
     """With the key by which one that may have been accepted can be sent again."""
-    if answer.get("error") != "unreachable":
+    if answer.get("error") != UNREACHABLE:
         return answer
     return {**answer, "idempotency_key": item["idempotency_key"]}
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { ApiError, createClient, Unreachable } from '../../src/client/client.ts';
+import { ApiError, type Client, createClient, Unreachable } from '../../src/client/client.ts';
 import { UPLOAD_BYTES_PER_S } from '../../src/domain/upload_pace.ts';
 import { setTier } from '../../src/store/keys.ts';
 import { freePort } from '../http/support/call.ts';
@@ -176,7 +176,8 @@ t.test('an item of a batch is tried as often as a call, under one key', async (t
     t.match(ended.given, [{ error }, { id: 'id-1' }], 'what may be accepted was not rejected');
   }
   const first_lost = await submitAll([problem(503, 'unavailable'), some]);
-  t.match(first_lost.given, [{ error: 'unreachable' }, { id: 'id-1' }]);
+  const { idempotency_key } = first_lost.sent[0]![0] as { idempotency_key?: string };
+  t.match(first_lost.given, [{ error: 'unreachable', idempotency_key }, { id: 'id-1' }]);
   const thrown = await submitAll({ status: 429, body: '{"error":"rate_limited"}' }).catch(
     (error) => error,
   );
@@ -249,8 +250,10 @@ t.test('submitAll says which items had no answer, and ends with its signal', asy
   };
   const lost = createClient({ server: origin, api_key: 'x', fetch: cut, pause: async () => {} });
   const message = `cannot reach ${origin}: cut`;
-  const answers = await lost.submitAll([hello, hello]);
-  t.strictSame(answers, [{ id: 'id-0' }, { error: 'unreachable', message }]);
+  const idempotency_key = randomUUID();
+  const answers = await lost.submitAll([hello, { ...hello, idempotency_key }]);
+  const unreachable = { error: 'unreachable', message, idempotency_key };
+  t.strictSame(answers, [{ id: 'id-0' }, unreachable]);
   const client = createClient({ server: origin, api_key: 'x' });
   const signal = AbortSignal.timeout(1_000);
   await t.rejects(client.submitAll([hello, hello], { signal }), { name: 'TimeoutError' });
@@ -276,6 +279,44 @@ t.test('events, to the end and across a cut', async (t) => {
   ]);
   for await (const { event } of client.events(id, { after: 3 })) t.fail(event);
 });
+
+t.test('events goes on across an outage, and not without an end', async (t) => {
+  const service = await common();
+  const way = await cuttable(t, service.webs[0]!.origin);
+  const pauses: number[] = [];
+  const pause = async (ms: number) => {
+    pauses.push(ms);
+    if (pauses.length === 10) await way.mend();
+  };
+  const options = { server: way.url, api_key: await service.key(), attempts: 1, pause };
+  const client = createClient(options);
+  const { id } = await client.submit(hello);
+  const found: string[] = [];
+  for await (const { event } of client.events(id)) {
+    found.push(event);
+    if (event !== 'accepted') continue;
+    await way.cut();
+    await service.worker.finish(id);
+  }
+  t.same(found, ['accepted', 'started', 'completed']);
+  t.equal(pauses.length, 10);
+
+  const server = `http://127.0.0.1:${await freePort()}`;
+  const lost: number[] = [];
+  const gone = createClient({ ...options, server, pause: async (ms) => lost.push(ms) });
+  const ended = await gone
+    .events(id)
+    .next()
+    .catch((thrown) => thrown);
+  t.match(ended, { name: 'Unreachable' });
+  t.ok(isOutage(lost), lost.join());
+});
+
+/** As long as what submits or waits goes on. The tries between the pauses take some of the time. */
+function isOutage(pauses: readonly number[]): boolean {
+  const all_ms = pauses.reduce((sum, ms) => sum + ms, 0);
+  return all_ms > 90_000 && all_ms < 129_000;
+}
 
 t.test('output that comes again behind a cut is shown once', async (t) => {
   const { origin } = await answering(t, CUT_STREAMS);
@@ -591,6 +632,16 @@ t.test('after a 429 the client waits as long as Retry-After', async (t) => {
   );
 });
 
+t.test('no Retry-After is waited for longer than a minute', async (t) => {
+  const headers = { 'retry-after': '9999999' };
+  const { origin } = await answering(t, { status: 429, body: '{}', headers });
+  const pauses: number[] = [];
+  const pause = async (ms: number) => pauses.push(ms);
+  const client = createClient({ server: origin, api_key: 'x', attempts: 2, pause });
+  await t.rejects(client.languages(), { name: 'ApiError' });
+  t.same(pauses, [60_000]);
+});
+
 t.test('a permanent error is not retried, and has its reasons', async (t) => {
   const service = await common();
   const way = await flaky(t, service.webs[0]!.origin, 0);
@@ -646,6 +697,82 @@ t.test('the error for a lost answer says that the call may have been done', asyn
   t.same(seen, [`cannot reach ${origin}: cut`], 'each failure before a further try');
 });
 
+t.test('what submits goes on across an outage, and not without an end', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const { origin } = service.webs[0]!;
+  const api_key = await service.key();
+  const pauses: number[] = [];
+  const pause = async (ms: number) => pauses.push(ms);
+  const through = async () => {
+    const way = await flaky(t, origin, 9);
+    return { way, client: createClient({ server: way.origin, api_key, pause }) };
+  };
+  const calls = {
+    submit: ({ submit }: Client) => submit(hello),
+    submitAll: async ({ submitAll }: Client) => (await submitAll([hello]))[0]!,
+    run: ({ run }: Client) => run(hello),
+  };
+  for (const [name, call] of Object.entries(calls)) {
+    const { way, client } = await through();
+    const calling = call(client);
+    if (name === 'run') await service.worker.finish(await firstPending(service));
+    const { id } = await calling;
+    t.equal(way.seen.length, 10, name);
+    const rows = await service.db`select id from runledger.submissions where status = 'pending'`;
+    if (name !== 'run') t.same(rows, [{ id }], 'nothing runs twice');
+    if (name !== 'run') await service.worker.finish(id!);
+  }
+
+  const server = `http://127.0.0.1:${await freePort()}`;
+  for (const [name, call] of Object.entries(calls)) {
+    pauses.length = 0;
+    await t.rejects(call(createClient({ server, api_key, pause })), { name: 'Unreachable' });
+    t.ok(isOutage(pauses), `${name}: ${pauses}`);
+    pauses.length = 0;
+    const given = createClient({ server, api_key, pause, attempts: 3 });
+    await t.rejects(call(given), { name: 'Unreachable' });
+    t.equal(pauses.length, 2, `${name}: as often as the caller says`);
+  }
+});
+
+t.test('the error of a submission has the key with which it can be sent again', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const { origin } = service.webs[0]!;
+  const api_key = await service.key();
+  const direct = createClient({ server: origin, api_key });
+  for (const name of ['submit', 'run'] as const) {
+    const way = await flaky(t, origin, 2);
+    const pause = async () => {};
+    const client = createClient({ server: way.origin, api_key, attempts: 2, pause });
+    const retried: (string | null)[] = [];
+    const onRetry = (error: ApiError | Unreachable) => retried.push(error.idempotency_key);
+    const calling = client[name](hello, { onRetry }).catch((thrown) => thrown);
+    if (name === 'run') await service.worker.finish(await firstPending(service));
+    const error = await calling;
+    t.match(error, { name: 'Unreachable', may_be_done: true });
+    const idempotency_key = way.seen[0]!.idempotency;
+    t.equal(error.idempotency_key, idempotency_key);
+    t.same(retried, [idempotency_key]);
+    const { id } = await direct.submit(hello, { idempotency_key });
+    const rows = await service.db`select id from runledger.submissions order by created_at desc`;
+    t.equal(rows[0]!['id'], id);
+    t.equal(rows.length, name === 'submit' ? 1 : 2, 'it was the same submission');
+    if (name === 'submit') await service.worker.finish(id);
+  }
+  const rejected = await createClient({ server: origin, api_key: 'x' })
+    .submit(hello)
+    .catch((thrown) => thrown);
+  t.match(rejected, { error: 'unauthorized', idempotency_key: /^[0-9a-f-]{36}$/ });
+  const accepted = { status: 202, body: '{"id":"an-id","status":"pending"}' };
+  const { origin: lost } = await answering(t, [accepted, { status: 401, body: '{}' }]);
+  const idempotency_key = randomUUID();
+  const client = createClient({ server: lost, api_key });
+  const unread = await client.run(hello, { idempotency_key }).catch((thrown) => thrown);
+  t.match(unread, { status: 401, idempotency_key });
+  const other = await client.languages().catch((thrown) => thrown);
+  t.equal(other.idempotency_key, null, 'of another call');
+});
+
 t.test('there is a pause between two looks that were not held', async (t) => {
   const bodies = ['pending', 'pending', 'completed'].map((status) => ({ id: 'an-id', status }));
   const { origin } = await answering(
@@ -689,8 +816,7 @@ t.test('a wait goes on across an outage, and not without an end', async (t) => {
   ] as const) {
     const lost = waiting(server);
     t.match(await lost.outcome, expected);
-    const all_ms = lost.pauses.reduce((sum, ms) => sum + ms, 0);
-    t.ok(all_ms > 119_000 && all_ms < 129_000, `${all_ms} ms`);
+    t.ok(isOutage(lost.pauses), lost.pauses.join());
   }
   const limited = await answering(t, down(429, { 'retry-after': '60' }));
   t.match(await waiting(limited.origin).outcome, { status: 429 });

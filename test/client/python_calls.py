@@ -13,9 +13,8 @@ import runledger
 if "LATE_S" in os.environ:
     runledger.LATE_S = float(os.environ["LATE_S"])
 pauses = []
-client = runledger.Runledger(
-    os.environ["SERVER"], os.environ["KEY"], attempts=int(os.environ["ATTEMPTS"]), pause=pauses.append
-)
+given = {"attempts": int(os.environ["ATTEMPTS"])} if "ATTEMPTS" in os.environ else {}
+client = runledger.Runledger(os.environ["SERVER"], os.environ["KEY"], pause=pauses.append, **given)
 
 
 def fields_of(name):
