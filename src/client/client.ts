@@ -8,6 +8,7 @@
  * on, so a call whose answer was lost can be repeated.
  */
 import { randomUUID } from 'node:crypto';
+import { subscribe } from 'node:diagnostics_channel';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { DELIVERY_STATUSES, ShownOutcome } from '../domain/delivery_outcomes.ts';
 import type { RequestLimitName } from '../domain/limits.ts';
@@ -758,7 +759,17 @@ const reasonOf = (error: Error): string =>
     ? error.errors.map(({ message }) => message).join('; ')
     : error.message;
 
-/** There was no connection. */
+/**
+ * The errors of connections that did not come about, with a verified certificate where there is TLS. The error itself does not
+ * tell: a reset in the handshake is as one behind the request. So Node's fetch publishes these.
+ */
+const unconnected = new WeakSet<object>();
+subscribe('undici:client:connectError', (message) => {
+  const { error } = message as { error: unknown };
+  if (isObject(error)) unconnected.add(error);
+});
+
+/** The codes of such errors, for a fetch of the caller. */
 const UNCONNECTED = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'],
   // Certificates that could not be verified.
@@ -767,9 +778,10 @@ const UNCONNECTED = new Set([
   'ERR_TLS_CERT_ALTNAME_INVALID',
 ]);
 const wasNeverSent = (error: Error): boolean =>
-  error instanceof AggregateError
+  unconnected.has(error) ||
+  (error instanceof AggregateError
     ? error.errors.every(wasNeverSent)
-    : UNCONNECTED.has((error as NodeJS.ErrnoException).code ?? '');
+    : UNCONNECTED.has((error as NodeJS.ErrnoException).code ?? ''));
 
 /** A large record takes long on a slow line, so the time limit begins again with each piece. */
 async function textOfBody({ body }: Response, limit: NodeJS.Timeout): Promise<string> {

@@ -1,5 +1,7 @@
 /** The typed client against the real service. */
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { ApiError, type Client, createClient, Unreachable } from '../../src/client/client.ts';
@@ -675,6 +677,29 @@ t.test('the error for an unreachable service names its address', async (t) => {
   await t.rejects(named.submit(hello), {
     message: `cannot reach http://x.example: ${refused[0]!.message}; ${refused[1]!.message}`,
   });
+});
+
+t.test('what ends before there is a connection was not sent', async (t) => {
+  const reached = async (scheme: string, onHello: (socket: Socket) => void) => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {});
+      socket.once('data', () => onHello(socket));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.teardown(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    const options = { server: `${scheme}://127.0.0.1:${port}`, api_key: 'x', attempts: 2 };
+    const client = createClient({ ...options, pause: async () => {} });
+    return client.submit(hello).catch((thrown) => thrown);
+  };
+  const unsent = { name: 'Unreachable', may_be_done: false };
+  t.match(await reached('https', (socket) => socket.resetAndDestroy()), unsent, 'a reset');
+  t.match(await reached('https', (socket) => socket.end()), unsent, 'an end');
+  t.match(await reached('https', (socket) => socket.end('HTTP/1.1 400 Bad\r\n\r\n')), unsent);
+  const sent = { name: 'Unreachable', may_be_done: true };
+  t.match(await reached('http', (socket) => socket.resetAndDestroy()), sent);
+  t.match(await reached('http', (socket) => socket.end()), sent);
 });
 
 t.test('the error for a lost answer says that the call may have been done', async (t) => {

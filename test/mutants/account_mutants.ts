@@ -60,6 +60,11 @@ export const accountMutants: readonly Mutant[] = [
       'const submitsOutlast = ({ attempts }: ClientOptions) => attempts === 0;',
     ],
     [
+      'a handshake that is cut is not a request that was sent',
+      'if (isObject(error)) unconnected.add(error);',
+      'if (isObject(error)) unconnected.delete(error);',
+    ],
+    [
       'an error has the key of its submission',
       'outcome.error.idempotency_key = given.idempotency_key ?? null;',
       'outcome.error.idempotency_key = null;',
