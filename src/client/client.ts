@@ -500,8 +500,8 @@ export function createClient(options: ClientOptions): Client {
       if (!needs.every((name) => name in sent.body)) throw unexpectedAnswer(options, sent);
       return sent.status === 200 ? (sent.body as unknown as Receipt) : null;
     },
-    async run(request, { onAccepted, ...options } = {}) {
-      const given = keyed(options);
+    async run(request, { onAccepted, ...asked } = {}) {
+      const given = keyed(asked);
       const { body } = onAccepted
         ? await post('/api/submit', request, given, { prefer: `wait=${ACCEPTED_WAIT_S}` })
         : await post('/api/submit?wait=true', request, given);

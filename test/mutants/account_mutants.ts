@@ -46,11 +46,30 @@ export const accountMutants: readonly Mutant[] = [
       'const { body } = onAccepted === null',
     ],
   ),
-  ...inFile('src/client/client.ts', 'test/client/client.test.ts', [
-    'an item of a batch has a key from its first try on',
-    'idempotency_key: one.idempotency_key ?? randomUUID(),',
-    "idempotency_key: one.idempotency_key ?? '',",
-  ]),
+  ...inFile(
+    'src/client/client.ts',
+    'test/client/client.test.ts',
+    [
+      'an item of a batch has a key from its first try on',
+      'idempotency_key: one.idempotency_key ?? randomUUID(),',
+      "idempotency_key: one.idempotency_key ?? '',",
+    ],
+    [
+      'a submission outlasts an outage',
+      'const submitsOutlast = ({ attempts }: ClientOptions) => attempts === undefined;',
+      'const submitsOutlast = ({ attempts }: ClientOptions) => attempts === 0;',
+    ],
+    [
+      'a handshake that is cut is not a request that was sent',
+      'if (isObject(error)) unconnected.add(error);',
+      'if (isObject(error)) unconnected.delete(error);',
+    ],
+    [
+      'an error has the key of its submission',
+      'outcome.error.idempotency_key = given.idempotency_key ?? null;',
+      'outcome.error.idempotency_key = null;',
+    ],
+  ),
   ...inFile('src/queue/epoch.ts', 'test/queue/epoch.test.ts', [
     'a hint alone ends nothing',
     'runs.cancel(await cancelledOf(listening.db, running))',

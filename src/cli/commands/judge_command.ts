@@ -64,7 +64,9 @@ export const command: Command = {
       const onProgress = process.stderr.isTTY
         ? (done: number, of: number) => spinner.say(`${done} of ${of} tests`)
         : null;
-      const record = await followSubmission(client, request, onProgress);
+      const record = await followSubmission(client, request, onProgress, (word) =>
+        spinner.say(word === null ? 'judging' : `${word}: trying again`),
+      );
       spinner.stop();
       return report(context, record);
     } catch (error) {

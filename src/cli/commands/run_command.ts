@@ -32,7 +32,9 @@ export const command: Command = {
     const client = clientOf(context);
     const spinner = startSpinner('running');
     try {
-      const following = followSubmission(client, request, null);
+      const following = followSubmission(client, request, null, (word) =>
+        spinner.say(word === null ? 'running' : `${word}: trying again`),
+      );
       const record = await following.finally(() => spinner.stop());
       return context.json ? reportJson(context, record) : report(context, client, record);
     } catch (error) {
