@@ -369,7 +369,12 @@ t.test('a silent program is charged, also if its interactor hangs', async (t) =>
   t.match(outcome, {
     verdict: 'TLE',
     limit_exceeded: 'wall_time',
-    tests: [{ verdict: 'TLE', message: /^the interactor exceeded its limit of wall_time/ }],
+    tests: [
+      {
+        verdict: 'TLE',
+        message: /^the program .*\nthe interactor exceeded its limit of wall_time$/,
+      },
+    ],
   });
 });
 
