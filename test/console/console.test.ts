@@ -672,7 +672,15 @@ t.test('the console', async (t) => {
     const asking = { session: randomBytes(32), request_id: 'r' };
     const id = (await service.db`select id from runledger.submissions limit 1`)[0]!['id'] as string;
     const [none] = [
-      { status: null, verdict: null, language: null, test_set: null, from: null, to: null, after: null },
+      {
+        status: null,
+        verdict: null,
+        language: null,
+        test_set: null,
+        from: null,
+        to: null,
+        after: null,
+      },
     ];
     const [key] = await service.db<{ id: string }[]>`
       select id from runledger.keys where revoked_at is null limit 1`;
