@@ -104,7 +104,7 @@ as $$
 begin
   select m into month from retention r, log_months() m
   where to_timestamp(m, 'YYYY_MM') + interval '1 month' <= clock() - r.keep_events order by m limit 1;
-  reason := coalesce(unsealed_problem(), why_not_detach(month));
+  reason := coalesce(unsealed_problem(), case when month is not null then why_not_detach(month) end);
 end
 $$;
 
