@@ -12,6 +12,7 @@ import { createConsole, PAGE_ROWS, type SearchQuery } from '../src/store/console
 import { createReadNow, type Now } from '../src/store/console_now.ts';
 import { createOperator, createSessions } from '../src/store/operators.ts';
 import { FROM, fillLedger } from '../test/audit/large_ledger.ts';
+import { NO_FILTER } from '../test/store/no_filter.ts';
 import { ownServer } from '../test/support/database.ts';
 
 const SUBMISSIONS = Number(process.env['SUBMISSIONS'] || 1_000_000);
@@ -69,16 +70,8 @@ async function measure<T>(
 }
 
 const ALL: SearchQuery = {
-  ...{
-    status: null,
-    verdict: null,
-    language: null,
-    test_set: null,
-    from: null,
-    to: null,
-    account: null,
-  },
-  ...{ limit: PAGE_ROWS, after: null },
+  ...NO_FILTER,
+  ...{ limit: PAGE_ROWS, account: null },
 };
 const middle = new Date(Date.parse(FROM) + 15 * 86_400_000).toISOString();
 const search = (what: string, query: Partial<SearchQuery>, expected = PAGE_ROWS) =>

@@ -32,3 +32,21 @@ export function startSpinner(text: string): Spinner {
     },
   };
 }
+
+/**
+ * Why a submission is sent again, on the spinner. Without a terminal it is said once: a wait of minutes must not be silent.
+ * The function gets the word of the error; null once the submission is accepted.
+ */
+export function sayRetries(
+  spinner: Spinner,
+  doing: string,
+  say: (line: string) => void,
+): (word: string | null) => void {
+  let is_said = process.stderr.isTTY;
+  return (word) => {
+    spinner.say(word === null ? doing : `${word}: trying again`);
+    if (word === null || is_said) return;
+    is_said = true;
+    say(`not accepted yet (${word}): trying again for two minutes`);
+  };
+}

@@ -544,10 +544,14 @@ export function createClient(options: ClientOptions): Client {
 
 type Keyed = CallOptions & { idempotency_key: string };
 
-const keyed = (given: SubmitOptions): Keyed => ({
-  ...given,
-  idempotency_key: given.idempotency_key ?? randomUUID(),
-});
+function keyed(given: SubmitOptions): Keyed {
+  const { idempotency_key = randomUUID() } = given;
+  if (!KEY.test(idempotency_key))
+    throw new TypeError(
+      'idempotency_key must be visible ASCII characters, without a space or a line break',
+    );
+  return { ...given, idempotency_key };
+}
 
 /** With its key it can be sent again. A caller who says how often it is tried wants no more. */
 const submitsOutlast = ({ attempts }: ClientOptions) => attempts === undefined;
@@ -749,7 +753,8 @@ async function sendOnce(
     const this_may_be_done = !wasNeverSent(failure);
     const done = may_be_done || this_may_be_done;
     const unreached = new Unreachable(`cannot reach ${server}: ${reason}`, done);
-    return lost(reason) ?? { error: unreached, temporary: true, may_be_done: this_may_be_done };
+    const temporary = !isOfCertificate(failure);
+    return lost(reason) ?? { error: unreached, temporary, may_be_done: this_may_be_done };
   } finally {
     clearTimeout(timer);
   }
@@ -771,13 +776,21 @@ subscribe('undici:client:connectError', (message) => {
   if (isObject(error)) unconnected.add(error);
 });
 
-/** The codes of such errors, for a fetch of the caller. */
-const UNCONNECTED = new Set([
-  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'],
-  // Certificates that could not be verified.
+/** A certificate that cannot be verified. Another try finds the same one. */
+const OF_CERTIFICATE = new Set([
   ...['CERT_HAS_EXPIRED', 'DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN'],
   ...['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY'],
   'ERR_TLS_CERT_ALTNAME_INVALID',
+]);
+const isOfCertificate = (error: Error): boolean =>
+  error instanceof AggregateError
+    ? error.errors.some(isOfCertificate)
+    : OF_CERTIFICATE.has((error as NodeJS.ErrnoException).code ?? '');
+
+/** The codes of such errors, for a fetch of the caller. */
+const UNCONNECTED = new Set([
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'],
+  ...OF_CERTIFICATE,
 ]);
 const wasNeverSent = (error: Error): boolean =>
   unconnected.has(error) ||

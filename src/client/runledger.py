@@ -19,6 +19,7 @@ import json
 import math
 import random
 import re
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -848,6 +849,9 @@ class Runledger:
                 lost = str(getattr(failure, "reason", failure))
                 may_be_done = may_be_done or not _never_sent(failure)
                 error: RunledgerError = Unreachable(f"cannot reach {self._server}: {lost}", may_be_done)
+                # Another try finds the same certificate.
+                if isinstance(getattr(failure, "reason", failure), ssl.SSLCertVerificationError):
+                    raise error from failure
             else:
                 problem = found if isinstance(found, dict) else {}
                 # 408: the submission goes on, and its id leads to the result.

@@ -51,6 +51,7 @@ import type { FileRef } from '../judging/test_set.ts';
 import { diskBytesOf, readAll } from './cache_files.ts';
 import { CONTENT_PREFIX, MARK_EVERY_MS } from './compile_cache.ts';
 import { isDiskFull, makeRoom, type Room } from './disk_full.ts';
+import { isShortage } from './shortages.ts';
 
 /** The bytes of a file, in pieces. It throws if they cannot be had. */
 export type FetchContent = (file: FileRef) => AsyncIterable<Uint8Array>;
@@ -320,9 +321,6 @@ async function statOf(path: string): Promise<Stats | null> {
   }
 }
 
-/** Not there, or no regular file. A disk that cannot read a file may be able to store it again. */
-const NONE = ['ENOENT', 'ELOOP', 'ENXIO', 'EIO'];
-
 /** Null: it is not there, or has other bytes. Without descriptors or memory nothing is known of it: it throws. */
 async function check(path: string, file: FileRef): Promise<Checked | null> {
   const { sha256, size } = file;
@@ -335,8 +333,9 @@ async function check(path: string, file: FileRef): Promise<Checked | null> {
     const digest = bytes === null ? await digestOf(fd) : hash('sha256', bytes);
     return digest === sha256 ? { bytes, state } : null;
   } catch (error) {
-    if (NONE.includes((error as NodeJS.ErrnoException).code ?? '')) return null;
-    throw error;
+    // What cannot be read for another reason can be fetched again.
+    if (isShortage(error)) throw error;
+    return null;
   } finally {
     if (fd !== null) closeSync(fd);
   }

@@ -7,19 +7,20 @@
  *     the lease is gone when a large order is read, which comes after the start.
  *   * A fault (a SandboxFault, or anything else that the executor throws) never becomes a verdict: the execution is released
  *     and runs elsewhere. It counts as a death if the program may have caused it.
- *   * What finds no room on this worker is given back after a pause that grows with its attempts, and has no slot meanwhile.
+ *   * What finds no room on this worker gives its slot back, and is released after a pause that grows with its attempts.
  *   * If the submission is cancelled, its run is ended, and nothing is reported: its lease is gone. A report that was on its way
  *     is refused.
  *   * A result is kept until the database has taken it, has rejected it twice, or the lease is lost. After a rejection the
  *     execution is released, as one that failed. A lost lease makes the task throw.
  */
 import { setTimeout as wait } from 'node:timers/promises';
-import { codeOf, isRejected } from '../db.ts';
+import { isRejected } from '../db.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
 import { isDiskFull } from '../executor/disk_full.ts';
 import type { Watchers } from '../executor/judged_execution.ts';
 import { LanguageMissing } from '../executor/language_missing.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
+import { isShortage } from '../executor/shortages.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { Log } from '../log.ts';
 import { mark } from '../marks.ts';
@@ -276,7 +277,7 @@ async function release(
     // A program that fills the machine must not stop the worker for others: it runs without neighbours next.
     if (!isOutOfMemory(error)) options.onSandbox(false);
   }
-  if (waiting !== null && isShortage(error)) {
+  if (waiting !== null && findsNoRoom(error)) {
     const { slot, one } = waiting;
     slot.leave();
     await pauseOf(options)(roomPauseMs(attempt), one.signal).catch(() => {});
@@ -298,8 +299,8 @@ async function release(
 const pauseOf = ({ pause = (ms, signal) => wait(ms, null, { signal }) }: ExecuteOptions) => pause;
 
 /**
- * What finds no room is given back later each time: it is next in line at once, no loss for this reason ends it, and each
- * attempt is two events. The slot is free meanwhile.
+ * Once released it is next in line again, no loss for this reason ends it, and each attempt appends two events. So each pause
+ * is longer than the one before.
  */
 const roomPauseMs = (attempt: number) => Math.min(100 * 2 ** (attempt - 1), MOST_PAUSE_MS);
 
@@ -343,20 +344,15 @@ function lossOf(error: unknown, cut: boolean): { reason: LossReason; failed: boo
   if (error instanceof NoSlot || error instanceof LanguageMissing)
     return { reason: 'no_slot', failed: false };
   const kind = error instanceof SandboxFault ? error.kind : null;
-  if (isShortage(error)) return { reason: 'no_slot', failed: true };
+  if (findsNoRoom(error)) return { reason: 'no_slot', failed: true };
   // The launcher killed the run, because no heartbeat was acknowledged in time.
   if (kind === 'deadline') return { reason: 'database_away', failed: false };
   return { reason: kind === 'launcher_lost' ? 'launcher_died' : 'execution_failed', failed: true };
 }
 
-/** No descriptor, no memory, no thread: of this process or its machine. */
-const SHORTAGES = ['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM', 'ERR_WORKER_INIT_FAILED'];
-
 /** The worker lacks something, so nothing can be said of the program. */
-const isShortage = (error: unknown): boolean =>
-  error instanceof SandboxFault
-    ? error.kind === 'no_room'
-    : isDiskFull(error) || SHORTAGES.includes(codeOf(error));
+const findsNoRoom = (error: unknown): boolean =>
+  error instanceof SandboxFault ? error.kind === 'no_room' : isDiskFull(error) || isShortage(error);
 
 const isOutOfMemory = (error: unknown) =>
   error instanceof SandboxFault && error.kind === 'out_of_memory';

@@ -95,6 +95,7 @@ static void begin(struct slot *slot, uint32_t id, const int *slot_side, unsigned
   shared->start_us = shared->end_us = 0;
   shared->exec_error = 0;
   shared->ended = shared->orphans = false;
+  shared->seen[0] = shared->seen[1] = 0;
   shared->kept[0] = shared->kept[1] = shared->left = shared->output_end_us = shared->served_us = 0;
   if (send_message(slot->control, MESSAGE_RUN, slot_side, sockets)) kill(slot->pid, SIGKILL);
 }

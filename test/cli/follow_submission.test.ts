@@ -1,6 +1,7 @@
 /** How a command waits for what it has submitted. */
 import t, { type Test } from 'tap';
 import { followSubmission } from '../../src/cli/follow_submission.ts';
+import { sayRetries, startSpinner } from '../../src/cli/spinner.ts';
 import { createClient } from '../../src/client/client.ts';
 import { answering } from '../client/answering.ts';
 
@@ -76,3 +77,27 @@ t.test('an error behind the acceptance names the submission', async (t) => {
   const rejected = await following(t, LOST);
   t.equal(rejected.ended.message, 'no');
 });
+
+t.test('without a terminal, one line says that it is sent again', (t) => {
+  const { isTTY } = process.stderr;
+  t.teardown(() => {
+    process.stderr.isTTY = isTTY;
+  });
+  for (const [is_terminal, lines] of [
+    [false, ['not accepted yet (unreachable): trying again for two minutes']],
+    [true, []],
+  ] as const) {
+    process.stderr.isTTY = is_terminal;
+    const said: string[] = [];
+    const say = sayRetries(startSpinnerOf(t), 'running', (line) => said.push(line));
+    for (const word of ['unreachable', 'unavailable', null]) say(word);
+    t.same(said, lines);
+  }
+  t.end();
+});
+
+function startSpinnerOf(t: Test) {
+  const spinner = startSpinner('running');
+  t.teardown(() => spinner.stop());
+  return spinner;
+}

@@ -14,6 +14,7 @@ import { HELLO, startService } from '../http/support/service.ts';
 import { archiveOf, LEGACY } from '../judging/packages.ts';
 import { seal } from '../store/seal_now.ts';
 import { answering, CUT_OUTPUT, CUT_STREAMS, PAGE } from './answering.ts';
+import { untrusted } from './untrusted.ts';
 
 const MiB = 2 ** 20;
 const hello = { ...HELLO, language: 'python' as const };
@@ -947,6 +948,28 @@ t.test('an error of another program is not read as one of the service', async (t
     t.strictSame(error.fields, []);
   }
 });
+
+t.test('a certificate that cannot be verified ends a call at its first try', async (t) => {
+  const { origin, handshakes } = await untrusted(t);
+  const client = createClient({ server: origin, api_key: 'x', pause: async () => {} });
+  await t.rejects(client.submit(hello), { name: 'Unreachable', may_be_done: false });
+  t.equal(handshakes(), 1);
+});
+
+t.test(
+  'an idempotency key that no header can have is rejected before anything is sent',
+  async (t) => {
+    const { origin, seen } = await answering(t, { body: '{}' });
+    const client = createClient({ server: origin, api_key: 'x', pause: async () => {} });
+    for (const idempotency_key of ['ключ', 'a\nb', ''])
+      for (const call of [client.submit, client.run])
+        await t.rejects(call(hello, { idempotency_key }), {
+          name: 'TypeError',
+          message: /^idempotency_key must be visible ASCII characters/,
+        });
+    t.same(seen, []);
+  },
+);
 
 t.test('a key that no header can have is rejected, and not shown', (t) => {
   for (const api_key of [

@@ -18,6 +18,7 @@ import { HELLO, startService } from '../http/support/service.ts';
 import { archiveOf, LEGACY } from '../judging/packages.ts';
 import { seal } from '../store/seal_now.ts';
 import { answering, CUT_OUTPUT, CUT_STREAMS, PAGE } from './answering.ts';
+import { untrusted } from './untrusted.ts';
 
 /** Read as it comes: the types of the client in Python are compared below. */
 type Json = ReturnType<typeof JSON.parse>;
@@ -698,6 +699,13 @@ t.test('the client in Python', { skip }, async (t) => {
     const cut = python(t, (await flaky(t, origin, 1)).origin, key, 1);
     t.match(await cut('languages'), { thrown: 'Unreachable', may_be_done: true });
     t.match(outcome['message'], /^cannot reach http:\/\/127\.0\.0\.1:\d+: .*refused/);
+  });
+
+  t.test('ends a call at its first try if a certificate cannot be verified', async (t) => {
+    const { origin, handshakes } = await untrusted(t);
+    const thrown = await python(t, origin, key)('submit', [HELLO]);
+    t.match(thrown, { thrown: 'Unreachable', may_be_done: false });
+    t.equal(handshakes(), 1);
   });
 
   t.test('takes no handshake that is cut for a request that was sent', async (t) => {

@@ -10,6 +10,7 @@ import { revokeOperator } from '../../src/store/operators.ts';
 import type { Reply } from '../http/support/call.ts';
 import { type Service, startService } from '../http/support/service.ts';
 import { wellFormed } from '../http/support/well_formed.ts';
+import { NO_FILTER } from '../store/no_filter.ts';
 import { eventually } from '../support/eventually.ts';
 import { operator, SAME, send, signIn } from './visitor.ts';
 
@@ -671,23 +672,12 @@ t.test('the console', async (t) => {
     const store = createConsole(web);
     const asking = { session: randomBytes(32), request_id: 'r' };
     const id = (await service.db`select id from runledger.submissions limit 1`)[0]!['id'] as string;
-    const [none] = [
-      {
-        status: null,
-        verdict: null,
-        language: null,
-        test_set: null,
-        from: null,
-        to: null,
-        after: null,
-      },
-    ];
     const [key] = await service.db<{ id: string }[]>`
       select id from runledger.keys where revoked_at is null limit 1`;
     const new_key = { id: key!.id.replace(/.{12}$/, '0'.repeat(12)), account: 'new', tier: 'beta' };
     const secret = { prefix: 'rl', secret_digest: randomBytes(32) };
     const asks: Record<keyof Console, () => Promise<unknown>> = {
-      search: () => store.search(asking, { ...none, limit: 1, account: null }),
+      search: () => store.search(asking, { ...NO_FILTER, limit: 1, account: null }),
       submission: () => store.submission(asking, id),
       bytes: () => store.bytes(asking, { id, kind: 'code', from: 0, at_most: 1 }),
       deliveries: () => store.deliveries(asking, { status: null, before: null }),

@@ -78,6 +78,26 @@ t.test('without a descriptor, nothing is known of a file, and it stays', async (
   t.equal(store.fetched.length, 1);
 });
 
+t.test('a file that cannot be read for another reason is fetched again', async (t) => {
+  const { store, cache } = await aCache(t);
+  const { file } = store.put('bytes');
+  (await cache.hold(file)).release();
+  const { openSync } = fs_sync;
+  const restore = () => {
+    fs_sync.openSync = openSync;
+    syncBuiltinESMExports();
+  };
+  t.teardown(restore);
+  // As the kernel does for a damaged inode.
+  fs_sync.openSync = () => {
+    restore();
+    throw Object.assign(new Error('EUCLEAN: structure needs cleaning'), { code: 'EUCLEAN' });
+  };
+  syncBuiltinESMExports();
+  (await cache.hold(file)).release();
+  t.equal(store.fetched.length, 2);
+});
+
 t.test('a file that another worker removes while this one starts is not there', async (t) => {
   const { folder, store, cache, reopen } = await aCache(t);
   for (const text of ['stays', 'goes']) (await cache.hold(store.put(text).file)).release();

@@ -10,6 +10,7 @@ import { readPage } from '../../src/store/lists.ts';
 import { createReplica, type Replica } from '../../src/store/replica.ts';
 import { readRecord } from '../../src/store/results.ts';
 import { forgetSubmission } from '../../src/store/retention.ts';
+import { NO_FILTER } from '../store/no_filter.ts';
 import { seal } from '../store/seal_now.ts';
 import { freshDatabase, ownServer } from '../support/database.ts';
 import { eventually, until } from '../support/eventually.ts';
@@ -125,18 +126,7 @@ t.test('a read finds nothing on a server that lacks the heartbeat which was chec
     select s.account_id, c.id as consumer_id, (extract(epoch from c.heartbeat_at) * 1000000)::bigint::text as beat_us
     from runledger.submissions s, runledger.consumers c where s.id = ${id} and c.ended_at is null limit 1`;
   const { account_id, consumer_id, beat_us } = row!;
-  const query = {
-    ...{
-      status: null,
-      verdict: null,
-      language: null,
-      test_set: null,
-      from: null,
-      to: null,
-      after: null,
-    },
-    limit: 1,
-  };
+  const query = { ...NO_FILTER, limit: 1 };
   const at = async (of: string, later_us: number) => {
     const beat = { consumer_id: of, beat_us: Number(beat_us) + later_us };
     const [record, page] = [

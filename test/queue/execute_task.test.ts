@@ -385,7 +385,7 @@ t.test('one that finds no room waits longer each time, without a slot', async (t
 
   await again();
   end = async () => s.runs.cancel([job.submission_id]);
-  t.equal(await s.run(job, finds), 'finished', 'it is cancelled meanwhile');
+  t.equal(await s.run(job, finds), 'finished', 'it is cancelled during the pause');
   t.same((await s.events(job.submission_id)).at(-1)!.type, 'execution.started');
 
   job = await s.fetched();

@@ -45,7 +45,7 @@ t.test('a submission that ends without a worker is counted, once', async (t) => 
   ]);
 });
 
-t.test('waits of minutes and of hours are told apart, up to a day', async (t) => {
+t.test('a wait of minutes and one of hours are in different buckets, up to a day', async (t) => {
   const metrics = createMetrics();
   const { phase } = executionObserver(metrics, ['python']);
   const waits_s = [0.02, 90, 600, 3_600, 80_000];

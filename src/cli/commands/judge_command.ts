@@ -6,7 +6,7 @@ import { type Command, type Context, JSON_OPTION, NO_RESULT, optionText } from '
 import { followSubmission } from '../follow_submission.ts';
 import { JUDGING_OPTIONS, judgingOptions } from '../judging_options.ts';
 import { requestOfPath } from '../program_request.ts';
-import { startSpinner } from '../spinner.ts';
+import { sayRetries, startSpinner } from '../spinner.ts';
 import { failedCall, packageBounds, readingPackage, storedSet } from '../stored_set.ts';
 import { columns } from '../table.ts';
 
@@ -64,8 +64,11 @@ export const command: Command = {
       const onProgress = process.stderr.isTTY
         ? (done: number, of: number) => spinner.say(`${done} of ${of} tests`)
         : null;
-      const record = await followSubmission(client, request, onProgress, (word) =>
-        spinner.say(word === null ? 'judging' : `${word}: trying again`),
+      const record = await followSubmission(
+        client,
+        request,
+        onProgress,
+        sayRetries(spinner, 'judging', context.say),
       );
       spinner.stop();
       return report(context, record);

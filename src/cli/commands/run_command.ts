@@ -5,7 +5,7 @@ import { clientOf, SERVER_OPTION } from '../api_client.ts';
 import { type Command, type Context, JSON_OPTION, NO_RESULT } from '../command.ts';
 import { callText, followSubmission, ResultNotRead } from '../follow_submission.ts';
 import { readInput, requestOfFile } from '../program_request.ts';
-import { startSpinner } from '../spinner.ts';
+import { sayRetries, startSpinner } from '../spinner.ts';
 
 /** The status of a compiler that rejects its source. */
 const NOT_COMPILED = 1;
@@ -32,8 +32,11 @@ export const command: Command = {
     const client = clientOf(context);
     const spinner = startSpinner('running');
     try {
-      const following = followSubmission(client, request, null, (word) =>
-        spinner.say(word === null ? 'running' : `${word}: trying again`),
+      const following = followSubmission(
+        client,
+        request,
+        null,
+        sayRetries(spinner, 'running', context.say),
       );
       const record = await following.finally(() => spinner.stop());
       return context.json ? reportJson(context, record) : report(context, client, record);

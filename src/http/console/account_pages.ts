@@ -26,7 +26,7 @@ export const accountsPage: ConsoleCall = {
 ${table('Accounts', ACCOUNT_COLUMNS, rows)}
 ${
   next !== null &&
-  html`${rows.length < PAGE_ROWS && html`<p>This page looked through a bounded number of accounts; there are more.</p>`}
+  html`${rows.length < PAGE_ROWS && html`<p>This page looked through a bounded number of accounts; there may be more.</p>`}
 ${nextLink(PATH, query, { after: next })}`
 }
 ${newKeyForm(visit, tiers, null)}`,

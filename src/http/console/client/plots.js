@@ -77,7 +77,8 @@ function newestText(labels, columns, by_minute) {
 
 /** @param {number | null | undefined} value */
 function valueText(value) {
-  return value === null || value === undefined ? '–' : String(Number(value.toPrecision(3)));
+  if (value === null || value === undefined) return '–';
+  return String(Number.isInteger(value) ? value : Number(value.toPrecision(3)));
 }
 
 /** @param {number | null | undefined} at @param {boolean} by_minute */
