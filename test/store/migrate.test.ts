@@ -214,8 +214,9 @@ t.test('bytes that users sent are compressed with lz4 or not at all', async (t) 
     select c.relname as name, a.attstorage = 'e' or a.attcompression = 'l' as plain
     from pg_partition_tree('runledger.payloads') x join pg_class c on c.oid = x.relid
       join pg_attribute a on a.attrelid = c.oid and a.attname = 'bytes'`;
-  // The table, its permanent and its default partition, and this month with five more.
-  t.equal(columns.length, 9);
+  // The table, its permanent and its default partition, and this month with five more. Where a month ends while this runs,
+  // there is one more.
+  t.ok(columns.length >= 9);
   t.same(
     columns.filter(({ plain }) => !plain),
     [],
