@@ -6,7 +6,17 @@ import { createSubmissions, type SubmitOutcome } from '../../src/store/submissio
 import { verify } from '../../src/store/verify.ts';
 import { eventually, until } from '../support/eventually.ts';
 import { lockWaits } from '../support/lock_waits.ts';
-import { idOf, newId, outcome, start, submission, tally, webhook, world } from './world.ts';
+import {
+  idOf,
+  newId,
+  outcome,
+  start,
+  submission,
+  tally,
+  type World,
+  webhook,
+  world,
+} from './world.ts';
 
 const NOON = new Date('2026-11-20T12:00:00Z');
 
@@ -364,6 +374,16 @@ t.test(
   },
 );
 
+/** Calls set_aside() or take_back(), and answers how many it moved. */
+function moverOf(w: World) {
+  return async (name: 'set_aside' | 'take_back', most = 200) => {
+    // The workers are no processes and send no heartbeats: on a slow machine they would count as dead by now.
+    await w.db`update runledger.consumers set heartbeat_at = runledger.clock() where ended_at is null`;
+    const [row] = await w.web.unsafe(`select runledger.${name}(${most}) as moved`);
+    return row!['moved'];
+  };
+}
+
 t.test('what no worker can run holds up no other submission of its key', async (t) => {
   const w = await world(t);
   await w.tier('two', 0, 2);
@@ -388,10 +408,7 @@ t.test('what no worker can run holds up no other submission of its key', async (
       from runledger.key_usage where key_id = ${key.id}`;
     return row!;
   };
-  const moved = async (name: 'set_aside' | 'take_back') => {
-    const [row] = await w.web.unsafe(`select runledger.${name}() as moved`);
-    return row!['moved'];
-  };
+  const moved = moverOf(w);
   const full = { dispatched: 2, gated: 6, jobs: java.slice(0, 2), aside: null };
   t.match(await state(), full);
   t.equal(await moved('set_aside'), 0, 'nothing else could run');
@@ -452,10 +469,7 @@ t.test('nor what needs two languages that no worker has together', async (t) => 
   await start(python.executions, first!);
   await w.db`delete from graphile_worker._private_jobs where payload ->> 'id' = ${first!}`;
   await python.executions.release([first!], 'no_slot', {}, [1], 'java');
-  const moved = async (name: 'set_aside' | 'take_back') => {
-    const [row] = await w.web.unsafe(`select runledger.${name}() as moved`);
-    return row!['moved'];
-  };
+  const moved = moverOf(w);
   const state = async () => ({
     jobs: (await w.db`select payload ->> 'id' as id from graphile_worker._private_jobs`).map(
       ({ id }) => id,
@@ -484,10 +498,8 @@ t.test('a key has a job although more wait than are set aside at once', async (t
     await wait(2);
   }
   await w.consumer({ language: 'python' });
-  const setAside = async () => {
-    const [row] = await w.web.unsafe('select runledger.set_aside(2) as moved');
-    return row!['moved'];
-  };
+  const moved = moverOf(w);
+  const setAside = () => moved('set_aside', 2);
   const jobs = async () => {
     const rows = await w.db`
       select t.identifier from graphile_worker._private_jobs j join graphile_worker._private_tasks t on t.id = j.task_id
