@@ -1,5 +1,6 @@
 /** `./runledger judge`: judges a program on the tests of a problem package. */
 import type { ResultRecord } from '../../client/client.ts';
+import { EXCEEDABLE_WORDS } from '../../domain/limits.ts';
 import { readPackage } from '../../judging/packages/read_package.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
 import { type Command, type Context, JSON_OPTION, NO_RESULT, optionText } from '../command.ts';
@@ -107,14 +108,23 @@ function statusOf({ verdict }: ResultRecord): number {
 
 type Test = NonNullable<ResultRecord['tests']>[number];
 
-function testLine({ n, name, verdict, cpu_time, memory_peak, message }: Test): string[] {
+function testLine(test: Test): string[] {
+  const { n, name, verdict, memory_peak, message } = test;
+  const time = test.limit_exceeded === 'wall_time' ? test.wall_time : test.cpu_time;
   return [
     name ?? String(n),
     verdict ?? 'not run',
-    cpu_time === null ? '' : `${cpu_time.toFixed(3)} s`,
+    time === null ? '' : `${time.toFixed(3)} s`,
     memory_peak === null ? '' : `${(memory_peak / 2 ** 20).toFixed(1)} MiB`,
-    shown(message ?? ''),
+    [endText(test), shown(message ?? '')].filter(Boolean).join(': '),
   ];
+}
+
+/** What of the program's own end explains the verdict. */
+function endText({ verdict, exit_code, signal, limit_exceeded }: Test): string {
+  const end = verdict === 'SIG' ? signal : verdict === 'RE' ? `exit ${exit_code}` : null;
+  const limit = limit_exceeded && `at its limit of ${EXCEEDABLE_WORDS[limit_exceeded]}`;
+  return [end, limit].filter(Boolean).join(', ');
 }
 
 function summaryOf({ id, verdict, status, score, tests }: ResultRecord): string {
