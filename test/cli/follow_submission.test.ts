@@ -1,9 +1,15 @@
 /** How a command waits for what it has submitted. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { followSubmission } from '../../src/cli/follow_submission.ts';
 import { sayRetries, startSpinner } from '../../src/cli/spinner.ts';
 import { createClient } from '../../src/client/client.ts';
 import { answering } from '../client/answering.ts';
+import { until } from '../support/eventually.ts';
+import { CLI } from './command_line.ts';
 
 const ACCEPTED = { status: 202, body: '{"id":"an-id"}' };
 const ENDED = { body: '{"id":"an-id","status":"completed","verdict":"AC"}' };
@@ -66,7 +72,7 @@ t.test('it says why it sends again, until it is accepted', async (t) => {
     const client = createClient({ server: origin, api_key: 'x', pause: async () => {} });
     const said: (string | null)[] = [];
     const request = { language: 'python', code: '' };
-    await followSubmission(client, request, onProgress, (word) => said.push(word));
+    await followSubmission(client, request, onProgress, { onSending: (word) => said.push(word) });
     t.same(said, ['unavailable', 'unavailable', null]);
   }
 });
@@ -76,6 +82,43 @@ t.test('an error behind the acceptance names the submission', async (t) => {
   t.match(ended.message, /^submission an-id was accepted, but no result: no; .*not send it again$/);
   const rejected = await following(t, LOST);
   t.equal(rejected.ended.message, 'no');
+});
+
+t.test('Ctrl-C ends the command, and names the submission that goes on', async (t) => {
+  const folder = t.testdir({
+    'a.py': 'x',
+    one: {
+      'problem.yaml': 'problem_format_version: 2025-09\nname: One\nuuid: 1\n',
+      data: { secret: { '1.in': '', '1.ans': '' } },
+    },
+  });
+  const file = join(folder, 'a.py');
+  const sets = { body: '{"test_sets":[]}' };
+  const away = { status: 503, body: '{"error":"unavailable","message":"no"}' };
+  for (const [args, before] of [
+    [['run', file], []],
+    [
+      ['judge', file, '--package', join(folder, 'one')],
+      [sets, { body: '{"id":"a-set"}' }],
+    ],
+  ] as const) {
+    const { origin, seen } = await answering(t, [...before, ACCEPTED, away]);
+    const env = { RUNLEDGER_API_KEY: 'x', RUNLEDGER_SERVER: origin };
+    const child = spawn(process.execPath, [CLI, ...args], { env, stdio: 'pipe' });
+    t.teardown(() => child.kill('SIGKILL'));
+    const [said, ended] = [text(child.stderr), once(child, 'exit')];
+    await until(() => seen.some((call) => call.startsWith('GET /api/result/an-id')));
+    child.kill('SIGINT');
+    t.same(await ended, [130, null], args[0]);
+    t.equal(
+      await said,
+      'interrupted: submission an-id was accepted; it goes on, so read /api/result/an-id and do not send it again\n',
+    );
+    t.notOk(
+      seen.some((call) => call.startsWith('DELETE')),
+      'it is not cancelled',
+    );
+  }
 });
 
 t.test('without a terminal, one line says that it is sent again', (t) => {

@@ -3,8 +3,15 @@ import type { ResultRecord } from '../../client/client.ts';
 import { EXCEEDABLE_WORDS } from '../../domain/limits.ts';
 import { readPackage } from '../../judging/packages/read_package.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
-import { type Command, type Context, JSON_OPTION, NO_RESULT, optionText } from '../command.ts';
-import { followSubmission } from '../follow_submission.ts';
+import {
+  type Command,
+  type Context,
+  INTERRUPTED_STATUS,
+  JSON_OPTION,
+  NO_RESULT,
+  optionText,
+} from '../command.ts';
+import { followUntilInterrupted } from '../follow_submission.ts';
 import { JUDGING_OPTIONS, judgingOptions } from '../judging_options.ts';
 import { requestOfPath } from '../program_request.ts';
 import { sayRetries, startSpinner } from '../spinner.ts';
@@ -34,6 +41,7 @@ export const command: Command = {
       String(NO_RESULT),
       'no verdict about the program: IE, cancelled, a file that cannot be read, or no good answer of the service',
     ],
+    INTERRUPTED_STATUS,
   ],
   failed: NO_RESULT,
   example: 'judge sum.py --package problems/sum',
@@ -65,7 +73,7 @@ export const command: Command = {
       const onProgress = process.stderr.isTTY
         ? (done: number, of: number) => spinner.say(`${done} of ${of} tests`)
         : null;
-      const record = await followSubmission(
+      const record = await followUntilInterrupted(
         client,
         request,
         onProgress,

@@ -2,8 +2,15 @@
 import { ApiError, type Client, type SubmissionRequest } from '../../client/client.ts';
 import type { ResultRecord } from '../../domain/record.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
-import { type Command, type Context, JSON_OPTION, NO_RESULT } from '../command.ts';
-import { callText, followSubmission, ResultNotRead } from '../follow_submission.ts';
+import {
+  type Command,
+  CommandFailed,
+  type Context,
+  INTERRUPTED_STATUS,
+  JSON_OPTION,
+  NO_RESULT,
+} from '../command.ts';
+import { callText, followUntilInterrupted, ResultNotRead } from '../follow_submission.ts';
 import { readInput, requestOfFile } from '../program_request.ts';
 import { sayRetries, startSpinner } from '../spinner.ts';
 
@@ -24,6 +31,7 @@ export const command: Command = {
     ['1', 'it was not compiled'],
     ['2', 'a mistake in the command line or in the configuration'],
     [String(NO_RESULT), 'it was not run, or there is no result: stderr says which, and why'],
+    INTERRUPTED_STATUS,
   ],
   failed: NO_RESULT,
   example: 'run hello.py',
@@ -32,7 +40,7 @@ export const command: Command = {
     const client = clientOf(context);
     const spinner = startSpinner('running');
     try {
-      const following = followSubmission(
+      const following = followUntilInterrupted(
         client,
         request,
         null,
@@ -128,6 +136,7 @@ function verdictLine(record: ResultRecord): string {
 
 /** Where an answer was lost, nobody knows whether it was accepted. */
 function explain(context: Context, error: unknown): number {
+  if (error instanceof CommandFailed) throw error;
   const what = error instanceof ApiError && !error.may_be_done ? 'not run: ' : 'no result: ';
   context.say(`${error instanceof ResultNotRead ? '' : what}${callText(error)}`);
   return NO_RESULT;
