@@ -13,7 +13,7 @@ import {
 } from '../command.ts';
 import { followUntilInterrupted } from '../follow_submission.ts';
 import { JUDGING_OPTIONS, judgingOptions } from '../judging_options.ts';
-import { requestOfPath } from '../program_request.ts';
+import { LANGUAGE_OPTION, languageOf, requestOfPath } from '../program_request.ts';
 import { sayRetries, startSpinner } from '../spinner.ts';
 import { failedCall, packageBounds, readingPackage, storedSet } from '../stored_set.ts';
 import { columns } from '../table.ts';
@@ -27,7 +27,7 @@ export const command: Command = {
       required: true,
       help: 'the problem package, a folder or a zip archive; stored as a test set if it is not yet',
     },
-    language: { value: 'L', help: 'the language, if the file name does not imply it' },
+    language: LANGUAGE_OPTION,
     all: { help: 'run every test, not only those up to the first that is not accepted' },
     ...JUDGING_OPTIONS,
     server: SERVER_OPTION,
@@ -46,13 +46,13 @@ export const command: Command = {
   failed: NO_RESULT,
   example: 'judge sum.py --package problems/sum',
   async run(context) {
-    const { language, all } = context.options;
+    const { all } = context.options;
     const { time_limit, named } = judgingOptions(context);
+    const language = languageOf(context);
     const client = clientOf(context);
     const bounds = packageBounds(context);
     const file = context.words[0]!;
-    const hint = typeof language === 'string' ? language : undefined;
-    const program = await readingPackage(file, requestOfPath(file, hint, bounds));
+    const program = await readingPackage(file, requestOfPath(file, language, bounds));
     const path = optionText(context, 'package');
     const { set, notes } = await readingPackage(
       path,

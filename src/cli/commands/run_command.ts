@@ -11,7 +11,7 @@ import {
   NO_RESULT,
 } from '../command.ts';
 import { callText, followUntilInterrupted, ResultNotRead } from '../follow_submission.ts';
-import { readInput, requestOfFile } from '../program_request.ts';
+import { LANGUAGE_OPTION, languageOf, readInput, requestOfFile } from '../program_request.ts';
 import { sayRetries, startSpinner } from '../spinner.ts';
 
 /** The status of a compiler that rejects its source. */
@@ -21,8 +21,8 @@ export const command: Command = {
   summary: 'submit a file, wait, print its output, and exit with its exit status',
   words: [{ name: 'FILE', help: 'the source file; - is stdin' }],
   options: {
-    stdin: { value: 'FILE', help: 'the input of the program' },
-    language: { value: 'L', help: 'the language, if the file name does not imply it' },
+    stdin: { value: 'FILE', help: 'the input of the program; - is stdin' },
+    language: LANGUAGE_OPTION,
     server: SERVER_OPTION,
     json: JSON_OPTION,
   },
@@ -54,11 +54,10 @@ export const command: Command = {
   },
 };
 
-async function readRequest({ words, options }: Context): Promise<SubmissionRequest> {
-  const { language, stdin } = options;
-  const named = typeof language === 'string' ? language : undefined;
+async function readRequest(context: Context): Promise<SubmissionRequest> {
+  const { stdin } = context.options;
   return {
-    ...(await requestOfFile(words[0]!, named)),
+    ...(await requestOfFile(context.words[0]!, languageOf(context))),
     ...(typeof stdin === 'string' && {
       stdin_base64: (await readInput(stdin)).toString('base64'),
     }),
