@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { followSubmission } from '../../src/cli/follow_submission.ts';
-import { sayRetries, startSpinner } from '../../src/cli/spinner.ts';
+import { sayRetries } from '../../src/cli/spinner.ts';
 import { createClient } from '../../src/client/client.ts';
 import { answering } from '../client/answering.ts';
 import { until } from '../support/eventually.ts';
@@ -121,7 +121,7 @@ t.test('Ctrl-C ends the command, and names the submission that goes on', async (
   }
 });
 
-t.test('without a terminal, one line says that it is sent again', (t) => {
+t.test('it says for how long it is sent again: on a terminal in its line, elsewhere once', (t) => {
   const { isTTY } = process.stderr;
   t.teardown(() => {
     process.stderr.isTTY = isTTY;
@@ -131,16 +131,16 @@ t.test('without a terminal, one line says that it is sent again', (t) => {
     [true, []],
   ] as const) {
     process.stderr.isTTY = is_terminal;
-    const said: string[] = [];
-    const say = sayRetries(startSpinnerOf(t), 'running', (line) => said.push(line));
+    const [said, spun]: string[][] = [[], []];
+    const spinner = { say: (text: string) => spun!.push(text), stop() {} };
+    const say = sayRetries(spinner, 'running', (line) => said!.push(line));
     for (const word of ['unreachable', 'unavailable', null]) say(word);
     t.same(said, lines);
+    t.same(spun, [
+      'unreachable: trying again for two minutes',
+      'unavailable: trying again for two minutes',
+      'running',
+    ]);
   }
   t.end();
 });
-
-function startSpinnerOf(t: Test) {
-  const spinner = startSpinner('running');
-  t.teardown(() => spinner.stop());
-  return spinner;
-}
