@@ -64,8 +64,11 @@ function parseOne(variable: Variable<unknown>, given: string | undefined): Parse
   if (word === null) return { value: null };
   const result = v.safeParse(variable.parse, word);
   if (result.success) return { value: deepFreeze(result.output) };
-  const shown = variable.secret ? '' : `, not "${word}"`;
-  return { problem: `${variable.name}: ${result.issues[0].message}${shown}` };
+  const [{ message, path, input }] = result.issues;
+  // Of a list, the item that is wrong.
+  const wrong = path && typeof input === 'string' ? input : word;
+  const shown = variable.secret ? '' : `, not "${wrong}"`;
+  return { problem: `${variable.name}: ${message}${shown}` };
 }
 
 function deepFreeze(value: unknown): unknown {

@@ -80,6 +80,18 @@ export class UsageError extends Error {}
 /** The command could not do its work, or found a problem: printed as one line, exit status 1, or that which it declares. */
 export class CommandFailed extends Error {}
 
+/** The status that a shell gives to a program that Ctrl-C ended. */
+export const INTERRUPTED = 130;
+
+/** For `--help`. */
+export const INTERRUPTED_STATUS = [
+  String(INTERRUPTED),
+  'Ctrl-C: a submission that was accepted goes on, and stderr names it',
+] as const;
+
+/** Ctrl-C ended the command, and there is something to say: printed as one line, exit status INTERRUPTED. */
+export class Interrupted extends CommandFailed {}
+
 /** The value of an option that is required or has a default. */
 export function optionText(context: Context, name: string): string {
   const value = context.options[name];

@@ -8,7 +8,7 @@ import { keepIgnoringHangups } from '../processes/stop_request.ts';
 import { DamagedTree } from '../proof/tiles.ts';
 import { CannotSeal } from '../store/cannot_seal.ts';
 import { versionOf } from '../version.ts';
-import { type Command, CommandFailed, UsageError } from './command.ts';
+import { type Command, CommandFailed, INTERRUPTED, Interrupted, UsageError } from './command.ts';
 import { createContext } from './command_context.ts';
 import { commands, commandsOf, isGroup } from './command_table.ts';
 import { databaseRemedy } from './database_remedy.ts';
@@ -138,7 +138,7 @@ function report(error: unknown): number {
     return USAGE;
   }
   process.stderr.write(`${problemOf(error)}\n`);
-  return failed;
+  return error instanceof Interrupted ? INTERRUPTED : failed;
 }
 
 /**

@@ -6,6 +6,9 @@ import {
   type SubmissionRequest,
   type Unreachable,
 } from '../client/client.ts';
+import { Interrupted } from './command.ts';
+
+const goesOn = (id: string) => `it goes on, so read /api/result/${id} and do not send it again`;
 
 /** It was accepted, so it runs, whether its result can be read or not. Submitting it again would run it twice. */
 export class ResultNotRead extends Error {
@@ -13,7 +16,7 @@ export class ResultNotRead extends Error {
 
   constructor(id: string, why: unknown) {
     const text = `submission ${id} was accepted, but no result: ${callText(why)}`;
-    super(`${text}; it goes on, so read /api/result/${id} and do not send it again`);
+    super(`${text}; ${goesOn(id)}`);
     this.id = id;
   }
 }
@@ -30,30 +33,59 @@ type OnProgress = (done: number, of: number) => void;
 /** The word of the error because of which it is sent again; null when it was accepted. */
 type OnSending = (word: string | null) => void;
 
+type Following = {
+  onSending?: OnSending;
+  onAccepted?: (id: string) => void;
+  signal?: AbortSignal;
+};
+
 /** `onProgress` gets how many tests have ended; without it, nothing but the end is asked for. */
 export async function followSubmission(
   client: Client,
   request: SubmissionRequest,
   onProgress: OnProgress | null,
-  onSending: OnSending = () => {},
+  { onSending, onAccepted, signal }: Following = {},
 ): Promise<ResultRecord> {
+  const stops = signal ? { signal } : {};
   let accepted: string | null = null;
   const onRetry = ({ error }: ApiError | Unreachable) => {
-    if (accepted === null) onSending(error);
+    if (accepted === null) onSending?.(error);
   };
-  const onAccepted = (id: string) => {
+  const isAccepted = (id: string) => {
     accepted = id;
-    onSending(null);
+    onSending?.(null);
+    onAccepted?.(id);
   };
   try {
-    if (onProgress === null) return await client.run(request, { onRetry, onAccepted });
-    const { id } = await client.submit(request, { onRetry });
-    onAccepted(id);
-    await showProgress(client, id, onProgress);
-    return await client.wait(id);
+    if (onProgress === null)
+      return await client.run(request, { ...stops, onRetry, onAccepted: isAccepted });
+    const { id } = await client.submit(request, { ...stops, onRetry });
+    isAccepted(id);
+    await showProgress(client, id, onProgress, stops);
+    return await client.wait(id, stops);
   } catch (error) {
-    throw accepted === null ? error : new ResultNotRead(accepted, error);
+    throw accepted === null || signal?.aborted ? error : new ResultNotRead(accepted, error);
   }
+}
+
+/** Of a command that has one submission: once it is accepted, Ctrl-C ends the command, and not the submission. */
+export async function followUntilInterrupted(
+  client: Client,
+  request: SubmissionRequest,
+  onProgress: OnProgress | null,
+  onSending: OnSending,
+): Promise<ResultRecord> {
+  const interrupt = new AbortController();
+  let onInterrupt = () => {};
+  const onAccepted = (id: string) => {
+    const text = `interrupted: submission ${id} was accepted; ${goesOn(id)}`;
+    onInterrupt = () => interrupt.abort(new Interrupted(text));
+    process.once('SIGINT', onInterrupt);
+  };
+  const { signal } = interrupt;
+  const given = { onSending, onAccepted, signal };
+  const following = followSubmission(client, request, onProgress, given);
+  return following.finally(() => process.off('SIGINT', onInterrupt));
 }
 
 /** Too many streams are open, or the rate is spent: a wait for one of them would hold up the result. */
@@ -62,9 +94,14 @@ const endIfLimited = (error: Error): void => {
 };
 
 /** One request for the whole run. Settles at its end, and where the service gives no stream: the result does not need one. */
-async function showProgress(client: Client, id: string, onProgress: OnProgress): Promise<void> {
+async function showProgress(
+  client: Client,
+  id: string,
+  onProgress: OnProgress,
+  stops: { signal?: AbortSignal },
+): Promise<void> {
   try {
-    for await (const { event, data } of client.events(id, { onRetry: endIfLimited })) {
+    for await (const { event, data } of client.events(id, { ...stops, onRetry: endIfLimited })) {
       if (event !== 'progress') continue;
       const { done, of } = data as { done: number; of: number };
       onProgress(done, of);

@@ -7,10 +7,24 @@ import type { PackageBounds } from '../judging/packages/package_bounds.ts';
 import { Contents } from '../judging/packages/package_contents.ts';
 import { filesOfFolder, type Program, readProgram } from '../judging/packages/programs.ts';
 import { BY_NAME, CANONICAL_NAMES, LANGUAGES } from '../languages/common/registry.ts';
-import { CommandFailed, UsageError } from './command.ts';
+import { CommandFailed, type Context, type Option, UsageError } from './command.ts';
 import { readBytes } from './read_text.ts';
 
 export type ProgramRequest = Pick<SubmissionRequest, 'language' | 'code' | 'files'>;
+
+const NAMES = [...CANONICAL_NAMES.keys()];
+
+export const LANGUAGE_OPTION: Option = {
+  value: 'L',
+  help: 'the language, if the file name does not imply it',
+};
+
+/** Undefined if the option is not given. */
+export function languageOf({ options: { language } }: Context): string | undefined {
+  if (typeof language !== 'string') return undefined;
+  if (CANONICAL_NAMES.has(language)) return language;
+  throw new UsageError(`--language must be one of ${NAMES.join(', ')}, not "${language}"`);
+}
 
 /** `language`: of the option; undefined if the file's name says it. */
 export async function requestOfFile(
@@ -20,10 +34,8 @@ export async function requestOfFile(
   const ending = endingOf(file);
   const ofEnding = LANGUAGES.find(({ endings }) => endings.includes(ending));
   const named = language ?? ofEnding?.name;
-  if (named === undefined || !CANONICAL_NAMES.has(named)) {
-    const names = [...CANONICAL_NAMES.keys()].join('|');
-    throw new UsageError(`${file}: name the language with --language ${names}`);
-  }
+  if (named === undefined)
+    throw new UsageError(`${file}: name the language with --language ${NAMES.join('|')}`);
   const text = decodeText(file, await readInput(file));
   // Only where the ending named the language does it say anything about the text.
   const fromFile = CANONICAL_NAMES.get(named) === ofEnding?.name ? ofEnding?.fromFile : undefined;
@@ -41,7 +53,7 @@ export async function requestOfPath(
   const source = await openFolder(path, bounds);
   const contents = new Contents();
   const { root } = treeOf(source.files);
-  const canonical = language && (CANONICAL_NAMES.get(language) ?? language);
+  const canonical = language && CANONICAL_NAMES.get(language);
   const program = await readProgram(filesOfFolder(root), contents, bounds, {
     language: canonical ?? null,
     for_request: true,

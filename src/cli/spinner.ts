@@ -33,6 +33,8 @@ export function startSpinner(text: string): Spinner {
   };
 }
 
+const AGAIN = 'trying again for two minutes';
+
 /**
  * Why a submission is sent again, on the spinner. Without a terminal it is said once: a wait of minutes must not be silent.
  * The function gets the word of the error; null once the submission is accepted.
@@ -44,9 +46,9 @@ export function sayRetries(
 ): (word: string | null) => void {
   let is_said = process.stderr.isTTY;
   return (word) => {
-    spinner.say(word === null ? doing : `${word}: trying again`);
+    spinner.say(word === null ? doing : `${word}: ${AGAIN}`);
     if (word === null || is_said) return;
     is_said = true;
-    say(`not accepted yet (${word}): trying again for two minutes`);
+    say(`not accepted yet (${word}): ${AGAIN}`);
   };
 }

@@ -385,7 +385,7 @@ const LIST_PAGE = 200;
 /** Visible ASCII, as a header can have. */
 const KEY = /^[!-~]+$/;
 
-export const isAddress = (server: string): boolean =>
+const isAddress = (server: string): boolean =>
   URL.canParse(server) && /^https?:$/.test(new URL(server).protocol);
 
 export function createClient(options: ClientOptions): Client {

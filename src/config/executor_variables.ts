@@ -1,11 +1,16 @@
 /** Variables of the worker: languages, isolation, and a switch for each speed-up. */
 import { MOST_SLOTS } from '../domain/launcher_bounds.ts';
-import { BY_NAME, LANGUAGES, ON_BY_DEFAULT } from '../languages/common/registry.ts';
+import {
+  BY_NAME,
+  CANONICAL_NAMES,
+  LANGUAGES,
+  ON_BY_DEFAULT,
+} from '../languages/common/registry.ts';
 import { bytes, choice, duration, list, onOff, whole } from './parsers.ts';
 import { GiB, HOUR, optional, path, row, SECOND, type Variable } from './variable.ts';
 
 export const executor = {
-  languages: row('RUNLEDGER_LANGUAGES', list(...BY_NAME.keys()), {
+  languages: row('RUNLEDGER_LANGUAGES', list([...BY_NAME.keys()], CANONICAL_NAMES), {
     default: ON_BY_DEFAULT.join(','),
     unit: 'words',
     reason: `the languages of this deployment, of ${[...BY_NAME.keys()].join(', ')}; any other is a 400`,

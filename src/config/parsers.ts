@@ -71,13 +71,37 @@ export const durations = v.pipe(
   v.maxLength(20, DURATIONS),
 );
 
-export const list = <const T extends readonly string[]>(...values: T) =>
-  v.pipe(
+/** `aliases`: of a value that has another name elsewhere. */
+export const list = <const T extends readonly string[]>(
+  values: T,
+  aliases: ReadonlyMap<string, string> = new Map(),
+) => {
+  const problemOf = (item: string) =>
+    aliases.has(item)
+      ? `must have the name ${aliases.get(item)}`
+      : `must be one of ${values.join(', ')}`;
+  return v.pipe(
     v.string(),
     v.transform((word) => word.split(',').map((item) => item.trim())),
-    v.array(choice(...values)),
+    v.array(v.picklist(values, ({ input }) => problemOf(String(input)))),
     v.transform((words) => [...new Set(words)]),
   );
+};
+
+/** What is wrong with the address of a service, for a client of it; null where nothing is. */
+export function serverProblem(word: string): string | null {
+  if (!/^https?:\/\/\S+$/.test(word) || !URL.canParse(word))
+    return 'must be an address that begins with http:// or https://';
+  return /\/api\/*$/.test(word) ? 'must be an address without /api at its end' : null;
+}
+
+export const serverAddress = v.pipe(
+  v.string(),
+  v.check(
+    (word) => serverProblem(word) === null,
+    ({ input }) => serverProblem(input)!,
+  ),
+);
 
 export const postgresUrl = v.pipe(
   v.string(),

@@ -14,6 +14,7 @@ import {
   port,
   postgresUrl,
   secret,
+  serverAddress,
   text,
   verifierKeys,
   whole,
@@ -174,14 +175,14 @@ const http = {
     reason:
       'an account whose test sets have as many bytes together, the lists of their files included, can store no more',
   }),
-  forbidden_fields: optional('RUNLEDGER_FORBIDDEN_FIELDS', list(...OPTIONAL_FIELDS), {
+  forbidden_fields: optional('RUNLEDGER_FORBIDDEN_FIELDS', list(OPTIONAL_FIELDS), {
     unit: 'words',
     reason: `optional fields of a submission that this deployment does not accept, of ${OPTIONAL_FIELDS.join(', ')}`,
   }),
 };
 
 const client = {
-  server: row('RUNLEDGER_SERVER', text(/^https?:\/\/\S+$/, 'must be an address'), {
+  server: row('RUNLEDGER_SERVER', serverAddress, {
     default: 'http://127.0.0.1:8080',
     unit: 'address',
     reason: 'for the commands that call the API, such as `./runledger run`: the service',

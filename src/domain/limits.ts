@@ -217,6 +217,15 @@ export const EXCEEDABLE = [
   'processes',
 ] as const satisfies readonly RequestLimitName[];
 
+/** As a person reads them. */
+export const EXCEEDABLE_WORDS: Readonly<Record<(typeof EXCEEDABLE)[number], string>> = {
+  cpu_time: 'CPU time',
+  wall_time: 'elapsed time',
+  memory: 'memory',
+  output: 'output',
+  processes: 'processes',
+};
+
 /** The limits in force as callers see them: with the names and units of a request. */
 export function shownLimits(limits: Readonly<Record<string, number>>): ShownLimits {
   const shown = REQUEST_LIMITS.map(({ name, unit, field }) => {

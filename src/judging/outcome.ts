@@ -5,6 +5,7 @@
  * program broke a limit and ended first, its limit counts. Otherwise, "wrong" makes it a WA, because a program often fails
  * only when its partner is gone. An interactor that fails makes it an IE. "Right" leaves the judgement of the run as it is.
  */
+import { EXCEEDABLE_WORDS } from '../domain/limits.ts';
 import { type Case, type Judgement, judge } from '../domain/verdict.ts';
 import type { Verdict } from '../domain/verdicts.ts';
 import type { CheckerEnd } from './checker_end.ts';
@@ -132,17 +133,10 @@ export function textsBounder(): (outcome: TestOutcome) => TestOutcome {
   };
 }
 
-const SPELT: Readonly<Partial<Record<Exceedable, string>>> = {
-  cpu_time: 'CPU time',
-  wall_time: 'elapsed time',
-  memory: 'memory',
-  output: 'output',
-};
-
 /** An interactor sees only that the output of its program ends, and blames it for that: the limit comes before its message. */
 function messageOf({ end, program_ended_first }: Judged, judgement: Judgement): string | null {
   const { verdict, limit_exceeded } = judgement;
-  const limit = limit_exceeded && SPELT[limit_exceeded];
+  const limit = limit_exceeded && EXCEEDABLE_WORDS[limit_exceeded];
   if (!end.message || program_ended_first !== true || !LIMITS.has(verdict) || !limit)
     return end.message;
   return `the program exceeded its limit of ${limit} before its interactor ended\n${end.message}`;

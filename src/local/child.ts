@@ -5,6 +5,7 @@
  * - It gets the environment that `options.env` names, and nothing else of ours.
  * - It ends when this process ends: its IPC channel closes, and it stops (stop_request.ts).
  * - It is not restarted if it exits with CANNOT_RUN and was never ready. One that was ready may lack something only for a while.
+ *   With `must_start` it is not restarted after any other exit before it was ready, either.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -42,6 +43,7 @@ export type Child = {
 type Options = {
   command: readonly string[];
   env: NodeJS.ProcessEnv;
+  must_start?: boolean;
   /** `restart_in_ms` is null when it is not restarted. */
   onEnd(end: End, restart_in_ms: number | null): void;
 };
@@ -66,7 +68,8 @@ export function keepRunning(options: Options): Child {
       if (stopping || !('signal' in end)) firstDone({ kind: 'ended' });
       if (stopping) return;
       if (performance.now() - born > HEALTHY_AFTER_MS) pause_ms = FIRST_PAUSE_MS;
-      const cannot_run = 'code' in end && end.code === CANNOT_RUN && !was_ready;
+      const gives_up = options.must_start ? !('signal' in end) : isCannotRun(end);
+      const cannot_run = gives_up && !was_ready;
       options.onEnd(end, cannot_run ? null : pause_ms);
       if (cannot_run) return;
       await wait(pause_ms, null, { signal: sleep.signal }).catch(() => {});
@@ -85,6 +88,8 @@ export function keepRunning(options: Options): Child {
   };
   return { first, stop };
 }
+
+const isCannotRun = (end: End) => 'code' in end && end.code === CANNOT_RUN;
 
 function launch(options: Options): ChildProcess {
   const [program, ...args] = options.command;

@@ -82,11 +82,13 @@ export async function serve(say: Print, answer: Print): Promise<number> {
     };
     for (const name of ['web', 'worker'] as const) children.push(startChild(name, env, say));
     // Without web there is nothing to serve. Without a worker submissions wait, and the worker has said why.
-    const [web] = await unlessStopped(Promise.all(children.map((child) => child.first)));
-    if (web!.kind === 'ended') return 1;
+    const [web, worker] = children.map((child) => child.first);
+    const started = await unlessStopped(web!);
+    if (started.kind === 'ended') return 1;
+    await unlessStopped(worker!);
     // Only now, and to its end: a start that ends early would store a key that nobody has seen.
     const key = await withOwner(config, url, (db) => firstKey(config, db));
-    introduce(config, web!.address!, key, answer);
+    introduce(config, started.address!, key, answer);
     giveBackMemory();
     say(`stopping (${await stopped})`);
     return 0;
@@ -167,8 +169,10 @@ function startChild(name: ProcessName, env: NodeJS.ProcessEnv, say: Print): Chil
   const child = keepRunning({
     command: [...scope, process.execPath, ...NODE_FLAGS, CLI, name],
     env: own,
+    must_start: name === 'web',
     onEnd: (end, restart_in_ms) => {
-      const next = restart_in_ms === null ? 'not started again' : `restart in ${restart_in_ms} ms`;
+      const left = name === 'web' ? 'serve gives up' : 'not started again';
+      const next = restart_in_ms === null ? left : `restart in ${restart_in_ms} ms`;
       say(`${name} ${endText(end)}, ${next}`);
     },
   });

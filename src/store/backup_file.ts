@@ -12,6 +12,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, existsSync } from 'node:fs';
 import { link, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { Fault } from '../fault.ts';
@@ -61,6 +62,9 @@ function lengthOf(bytes: number): Buffer {
 /** Writes beside the path, and puts the file there when it is complete and on the disk. Never replaces a file. */
 export async function writeBackup(path: string, parts: Parts): Promise<number> {
   if (existsSync(path)) throw exists(path);
+  const folder = dirname(path);
+  if (!existsSync(folder))
+    throw new Fault(`the folder ${folder} does not exist`, 'make it, or choose another one');
   const making = `${path}.${process.pid}`;
   try {
     const file = createWriteStream(making, { flags: 'wx', mode: 0o600, flush: true });

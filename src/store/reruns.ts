@@ -227,6 +227,11 @@ export async function rerunOf(
 const packedWith = (packed: Uint8Array, test_set: string): Uint8Array =>
   packRequest({ ...unpackRequest(packed), test_set })!;
 
+export async function hasAccount(db: Db, name: string): Promise<boolean> {
+  const rows = await db`select from runledger.accounts where name = ${name}`;
+  return rows.length > 0;
+}
+
 /** Whether any account has it. */
 export async function hasTestSet(db: Db, id: string): Promise<boolean> {
   const rows = await db`select from runledger.test_sets where id = ${id}`;

@@ -1,9 +1,15 @@
 /** How a command waits for what it has submitted. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { followSubmission } from '../../src/cli/follow_submission.ts';
-import { sayRetries, startSpinner } from '../../src/cli/spinner.ts';
+import { sayRetries } from '../../src/cli/spinner.ts';
 import { createClient } from '../../src/client/client.ts';
 import { answering } from '../client/answering.ts';
+import { until } from '../support/eventually.ts';
+import { CLI } from './command_line.ts';
 
 const ACCEPTED = { status: 202, body: '{"id":"an-id"}' };
 const ENDED = { body: '{"id":"an-id","status":"completed","verdict":"AC"}' };
@@ -66,7 +72,7 @@ t.test('it says why it sends again, until it is accepted', async (t) => {
     const client = createClient({ server: origin, api_key: 'x', pause: async () => {} });
     const said: (string | null)[] = [];
     const request = { language: 'python', code: '' };
-    await followSubmission(client, request, onProgress, (word) => said.push(word));
+    await followSubmission(client, request, onProgress, { onSending: (word) => said.push(word) });
     t.same(said, ['unavailable', 'unavailable', null]);
   }
 });
@@ -78,7 +84,44 @@ t.test('an error behind the acceptance names the submission', async (t) => {
   t.equal(rejected.ended.message, 'no');
 });
 
-t.test('without a terminal, one line says that it is sent again', (t) => {
+t.test('Ctrl-C ends the command, and names the submission that goes on', async (t) => {
+  const folder = t.testdir({
+    'a.py': 'x',
+    one: {
+      'problem.yaml': 'problem_format_version: 2025-09\nname: One\nuuid: 1\n',
+      data: { secret: { '1.in': '', '1.ans': '' } },
+    },
+  });
+  const file = join(folder, 'a.py');
+  const sets = { body: '{"test_sets":[]}' };
+  const away = { status: 503, body: '{"error":"unavailable","message":"no"}' };
+  for (const [args, before] of [
+    [['run', file], []],
+    [
+      ['judge', file, '--package', join(folder, 'one')],
+      [sets, { body: '{"id":"a-set"}' }],
+    ],
+  ] as const) {
+    const { origin, seen } = await answering(t, [...before, ACCEPTED, away]);
+    const env = { RUNLEDGER_API_KEY: 'x', RUNLEDGER_SERVER: origin };
+    const child = spawn(process.execPath, [CLI, ...args], { env, stdio: 'pipe' });
+    t.teardown(() => child.kill('SIGKILL'));
+    const [said, ended] = [text(child.stderr), once(child, 'exit')];
+    await until(() => seen.some((call) => call.startsWith('GET /api/result/an-id')));
+    child.kill('SIGINT');
+    t.same(await ended, [130, null], args[0]);
+    t.equal(
+      await said,
+      'interrupted: submission an-id was accepted; it goes on, so read /api/result/an-id and do not send it again\n',
+    );
+    t.notOk(
+      seen.some((call) => call.startsWith('DELETE')),
+      'it is not cancelled',
+    );
+  }
+});
+
+t.test('it says for how long it is sent again: on a terminal in its line, elsewhere once', (t) => {
   const { isTTY } = process.stderr;
   t.teardown(() => {
     process.stderr.isTTY = isTTY;
@@ -88,16 +131,16 @@ t.test('without a terminal, one line says that it is sent again', (t) => {
     [true, []],
   ] as const) {
     process.stderr.isTTY = is_terminal;
-    const said: string[] = [];
-    const say = sayRetries(startSpinnerOf(t), 'running', (line) => said.push(line));
+    const [said, spun]: string[][] = [[], []];
+    const spinner = { say: (text: string) => spun!.push(text), stop() {} };
+    const say = sayRetries(spinner, 'running', (line) => said!.push(line));
     for (const word of ['unreachable', 'unavailable', null]) say(word);
     t.same(said, lines);
+    t.same(spun, [
+      'unreachable: trying again for two minutes',
+      'unavailable: trying again for two minutes',
+      'running',
+    ]);
   }
   t.end();
 });
-
-function startSpinnerOf(t: Test) {
-  const spinner = startSpinner('running');
-  t.teardown(() => spinner.stop());
-  return spinner;
-}

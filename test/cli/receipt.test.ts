@@ -118,9 +118,9 @@ t.test('a receipt that cannot be had', async (t) => {
   const cases: [string[], Record<string, string>, number, RegExp][] = [
     [['x'], env, 2, /x is not the id of a submission/],
     [[json.id], { RUNLEDGER_SERVER: env.RUNLEDGER_SERVER }, 2, /RUNLEDGER_API_KEY is not set/],
-    [[none], env, 1, /There is nothing here\. \(request /],
+    [[none], env, 1, /^018f\S+: the account of this key has no submission of this id$/m],
     [[json.id], env, 1, /does not seal its log/],
-    [[json.id, '--server', 'nowhere'], env, 2, /is not an address/],
+    [[json.id, '--server', 'nowhere'], env, 2, /must be an address that .*, not "nowhere"/],
   ];
   for (const [args, given, status, says] of cases) {
     const ran = await runledger(['receipt', ...args], given);

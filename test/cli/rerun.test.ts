@@ -159,7 +159,6 @@ t.test('what changed is printed, and nothing of the originals is', async (t) => 
     stdout: /^\S+ +acme +python +\(differs|^1 submissions: 1 the same/m,
   });
   const others = [
-    ['--account', 'nobody'],
     ['--verdict', 'WA'],
     ['--language', 'cpp'],
     ['--to', '2001-01-01T00:00:00Z'],
@@ -174,6 +173,10 @@ t.test('what changed is printed, and nothing of the originals is', async (t) => 
       },
       `${filter}`,
     );
+  t.match(await s.rerun('--account', 'nobody'), {
+    ...{ status: NO_RESULT, stdout: '' },
+    stderr: 'there is no account nobody\n',
+  });
   t.match(await s.rerun('--language', 'cobol'), { status: 2, stderr: /--language must be one of/ });
   t.match(await s.rerun('--from', 'today'), { status: 2, stderr: /--from must be a time such as/ });
   await rebuild(s.w.db);

@@ -23,6 +23,7 @@ import { connect } from '../../src/db.ts';
 import { emptyDatabase } from '../support/database.ts';
 import { until } from '../support/eventually.ts';
 import { lockWaits } from '../support/lock_waits.ts';
+import { matchLists } from '../support/match_lists.ts';
 import { freePort } from '../support/pgbouncer.ts';
 import { descendants, survivors } from '../support/processes.ts';
 import { CLI, runledger } from './command_line.ts';
@@ -144,6 +145,11 @@ t.test('a start that does not finish makes no key, and the next one shows one', 
   const failing = serve(t, state_dir, { PORT: String((taken.address() as AddressInfo).port) });
   const [code] = await once(failing.process, 'exit');
   t.equal(code, 1);
+  const of_web = failing.lines.filter((line) => line.startsWith('web'));
+  matchLists(t, of_web, [
+    /^web: port \d+ of 127\.0\.0\.1 is in use: end the process that uses it, or set PORT to another/,
+    /^web ended with status 1, serve gives up$/,
+  ]);
   const next = serve(t, state_dir);
   t.match((await next.introduced).key, /^rl_live_/);
   await stop(next, 'SIGTERM');

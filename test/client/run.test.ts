@@ -236,10 +236,17 @@ t.test('the error of a command that cannot run has its reason', async (t) => {
     ],
     [['nothing.py'], env, 125, /nothing\.py: cannot be read \(ENOENT\)/],
     [[file('a.txt', 'x')], env, 2, /name the language with --language/],
+    [[hello, '--language', 'pyton'], env, 2, /^--language must be one of .*py.*, not "pyton"$/m],
+    [
+      ['judge', hello, '--package', join(folder, 'sums'), '--language', 'pyton'],
+      env,
+      2,
+      /^--language must be one of .*py.*, not "pyton"$/m,
+    ],
     [[file('b.py', Buffer.from([0xff]))], env, 125, /is not UTF-8/],
     [[file('c.py', 'x'.repeat(65_537))], env, 125, /code is 65537 bytes/],
-    [[hello, '--server', 'nowhere'], env, 2, /is not an address/],
-    [[hello, '--server', 'localhost:80'], env, 2, /it begins with http:\/\/ or https:\/\//],
+    [[hello, '--server', 'nowhere'], env, 2, /must be an address that .*, not "nowhere"/],
+    [[hello, '--server', 'localhost:80'], env, 2, /must be .* begins with http:\/\/ or https:\/\//],
     [[hello, '--server', origin], env, 125, elsewhere],
     [['judge', hello, '--package', join(folder, 'sums'), '--server', origin], env, 125, elsewhere],
     [['judge', hello, '--package', join(folder, 'nowhere')], env, 125, /nowhere: .*ENOENT/],
@@ -318,6 +325,13 @@ t.test('a status is not that of a wrong program where the output is lost', async
   const args = ['judge', file('lost.py', 'x'), '--package', join(folder, 'one')];
   const sh = ['-c', '"$@" > /dev/full', 'sh', process.execPath, MAIN, ...args];
   t.match(await ended(started('sh', sh, env)), { code: 125, stderr: /ENOSPC/ });
+});
+
+t.test('the help says that - is standard input', async (t) => {
+  for (const name of ['run', 'check-receipt']) {
+    const { stdout } = await runledger([MAIN, name, '--help'], {});
+    t.match(stdout.toString(), /--stdin FILE +the input .*; - is stdin$/m, name);
+  }
 });
 
 t.test('the help of both says what their statuses mean', async (t) => {

@@ -9,6 +9,7 @@ import {
   loadConfig,
 } from '../../src/config.ts';
 import { keyText, LOG_KEY, NoteSigner, WITNESS_KEY } from '../../src/proof/note.ts';
+import { matchLists } from '../support/match_lists.ts';
 
 const problems = (env: Record<string, string>): readonly string[] => {
   try {
@@ -69,6 +70,33 @@ t.test('every mistake is one line that begins with its variable', async (t) => {
   const found = problems(mistakes);
   t.strictSame(found.map((line) => line.split(':')[0]).sort(), Object.keys(mistakes).sort());
   for (const line of found) t.notMatch(line, /\n/);
+});
+
+t.test('of a list, the wrong item is named, and the name that is meant', async (t) => {
+  const of_languages = (word: string) => problems({ RUNLEDGER_LANGUAGES: word });
+  t.strictSame(of_languages('python, c++'), [
+    'RUNLEDGER_LANGUAGES: must have the name cpp, not "c++"',
+  ]);
+  matchLists(t, of_languages('cobol,python'), [
+    /^RUNLEDGER_LANGUAGES: must be one of python, .*, not "cobol"$/,
+  ]);
+  matchLists(t, problems({ RUNLEDGER_FORBIDDEN_FIELDS: 'args,arg' }), [
+    / must be one of .* "arg"$/,
+  ]);
+});
+
+t.test('the address of the service has a scheme, and no call behind it', async (t) => {
+  const problem = (word: string) => problems({ RUNLEDGER_SERVER: word });
+  for (const word of ['http://x:8080', 'https://x/', 'http://x/judge/', 'http://x/api-of-us'])
+    t.strictSame(problem(word), [], word);
+  for (const word of ['x:8080', '127.0.0.1:8080', 'ftp://x', 'http://', 'http://x y'])
+    t.strictSame(problem(word), [
+      `RUNLEDGER_SERVER: must be an address that begins with http:// or https://, not "${word}"`,
+    ]);
+  for (const word of ['http://x/api', 'http://x/api/'])
+    t.strictSame(problem(word), [
+      `RUNLEDGER_SERVER: must be an address without /api at its end, not "${word}"`,
+    ]);
 });
 
 t.test('a secret is never shown, not even a malformed one', async (t) => {

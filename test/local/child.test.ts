@@ -2,12 +2,16 @@
 import t from 'tap';
 import { CANNOT_RUN, type End, endText, keepRunning } from '../../src/local/child.ts';
 
-const endOf = async (command: readonly string[]): Promise<[End, number | null]> => {
+const endOf = async (
+  command: readonly string[],
+  must_start = false,
+): Promise<[End, number | null]> => {
   const { promise, resolve } = Promise.withResolvers<[End, number | null]>();
   const { PATH } = process.env;
   const child = keepRunning({
     command,
     env: { PATH },
+    must_start,
     onEnd: (end, restart_in_ms) => resolve([end, restart_in_ms]),
   });
   const ended = await promise;
@@ -43,4 +47,11 @@ t.test('a process that cannot run here is not started again, unless it has run',
   t.same((await endOf(['sh', '-c', `exit ${CANNOT_RUN}`]))[1], null);
   const script = `process.send({ address: null }, () => process.exit(${CANNOT_RUN}))`;
   t.ok((await endOf([process.execPath, '-e', script]))[1]);
+});
+
+t.test('one that must start is not started again where it ends before it is ready', async (t) => {
+  t.same((await endOf(['sh', '-c', 'exit 7'], true))[1], null);
+  t.ok((await endOf(['sh', '-c', 'kill -KILL $$'], true))[1], 'a signal may come from elsewhere');
+  const script = 'process.send({ address: null }, () => process.exit(7))';
+  t.ok((await endOf([process.execPath, '-e', script], true))[1]);
 });

@@ -10,7 +10,7 @@ import { readFileOf, readOption, readText } from '../read_text.ts';
 /** What a customer may still have of a submission, and how the log calls it. */
 const BYTES: Readonly<Record<string, Option>> = {
   code: { value: 'FILE', help: 'the code that was submitted' },
-  stdin: { value: 'FILE', help: 'the input that was submitted' },
+  stdin: { value: 'FILE', help: 'the input that was submitted; - is stdin' },
   'expected-output': { value: 'FILE', help: 'the expected output that was submitted' },
 };
 

@@ -1,11 +1,19 @@
 /** `./runledger judge`: judges a program on the tests of a problem package. */
 import type { ResultRecord } from '../../client/client.ts';
+import { EXCEEDABLE_WORDS } from '../../domain/limits.ts';
 import { readPackage } from '../../judging/packages/read_package.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
-import { type Command, type Context, JSON_OPTION, NO_RESULT, optionText } from '../command.ts';
-import { followSubmission } from '../follow_submission.ts';
+import {
+  type Command,
+  type Context,
+  INTERRUPTED_STATUS,
+  JSON_OPTION,
+  NO_RESULT,
+  optionText,
+} from '../command.ts';
+import { followUntilInterrupted } from '../follow_submission.ts';
 import { JUDGING_OPTIONS, judgingOptions } from '../judging_options.ts';
-import { requestOfPath } from '../program_request.ts';
+import { LANGUAGE_OPTION, languageOf, requestOfPath } from '../program_request.ts';
 import { sayRetries, startSpinner } from '../spinner.ts';
 import { failedCall, packageBounds, readingPackage, storedSet } from '../stored_set.ts';
 import { columns } from '../table.ts';
@@ -19,7 +27,7 @@ export const command: Command = {
       required: true,
       help: 'the problem package, a folder or a zip archive; stored as a test set if it is not yet',
     },
-    language: { value: 'L', help: 'the language, if the file name does not imply it' },
+    language: LANGUAGE_OPTION,
     all: { help: 'run every test, not only those up to the first that is not accepted' },
     ...JUDGING_OPTIONS,
     server: SERVER_OPTION,
@@ -33,17 +41,18 @@ export const command: Command = {
       String(NO_RESULT),
       'no verdict about the program: IE, cancelled, a file that cannot be read, or no good answer of the service',
     ],
+    INTERRUPTED_STATUS,
   ],
   failed: NO_RESULT,
   example: 'judge sum.py --package problems/sum',
   async run(context) {
-    const { language, all } = context.options;
+    const { all } = context.options;
     const { time_limit, named } = judgingOptions(context);
+    const language = languageOf(context);
     const client = clientOf(context);
     const bounds = packageBounds(context);
     const file = context.words[0]!;
-    const hint = typeof language === 'string' ? language : undefined;
-    const program = await readingPackage(file, requestOfPath(file, hint, bounds));
+    const program = await readingPackage(file, requestOfPath(file, language, bounds));
     const path = optionText(context, 'package');
     const { set, notes } = await readingPackage(
       path,
@@ -64,7 +73,7 @@ export const command: Command = {
       const onProgress = process.stderr.isTTY
         ? (done: number, of: number) => spinner.say(`${done} of ${of} tests`)
         : null;
-      const record = await followSubmission(
+      const record = await followUntilInterrupted(
         client,
         request,
         onProgress,
@@ -107,14 +116,23 @@ function statusOf({ verdict }: ResultRecord): number {
 
 type Test = NonNullable<ResultRecord['tests']>[number];
 
-function testLine({ n, name, verdict, cpu_time, memory_peak, message }: Test): string[] {
+function testLine(test: Test): string[] {
+  const { n, name, verdict, memory_peak, message } = test;
+  const time = test.limit_exceeded === 'wall_time' ? test.wall_time : test.cpu_time;
   return [
     name ?? String(n),
     verdict ?? 'not run',
-    cpu_time === null ? '' : `${cpu_time.toFixed(3)} s`,
+    time === null ? '' : `${time.toFixed(3)} s`,
     memory_peak === null ? '' : `${(memory_peak / 2 ** 20).toFixed(1)} MiB`,
-    shown(message ?? ''),
+    [endText(test), shown(message ?? '')].filter(Boolean).join(': '),
   ];
+}
+
+/** What of the program's own end explains the verdict. */
+function endText({ verdict, exit_code, signal, limit_exceeded }: Test): string {
+  const end = verdict === 'SIG' ? signal : verdict === 'RE' ? `exit ${exit_code}` : null;
+  const limit = limit_exceeded && `at its limit of ${EXCEEDABLE_WORDS[limit_exceeded]}`;
+  return [end, limit].filter(Boolean).join(', ');
 }
 
 function summaryOf({ id, verdict, status, score, tests }: ResultRecord): string {

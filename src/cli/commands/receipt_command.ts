@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { ApiError } from '../../client/client.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
 import { type Command, CommandFailed, isUuid, UsageError } from '../command.ts';
+import { callText } from '../follow_submission.ts';
 
 const PAUSE_MS = 2_000;
 /** Far longer than the log takes to be sealed, so that it says something if the log is not sealed within it. */
@@ -19,7 +20,7 @@ export const command: Command = {
     const client = clientOf(context);
     for (let waited_ms = 0; waited_ms < PATIENCE_MS; waited_ms += PAUSE_MS) {
       const receipt = await client.receipt(id).catch((error: unknown) => {
-        throw new CommandFailed(`${id}: ${explained(error)}`);
+        throw new CommandFailed(`${id}: ${isUnknown(error) ? UNKNOWN : callText(error)}`);
       });
       if (receipt !== null) {
         context.answer(receipt);
@@ -32,8 +33,5 @@ export const command: Command = {
   },
 };
 
-function explained(error: unknown): string {
-  const { message } = error as Error;
-  const request = error instanceof ApiError && error.request_id;
-  return request ? `${message} (request ${request})` : message;
-}
+const UNKNOWN = 'the account of this key has no submission of this id';
+const isUnknown = (error: unknown) => error instanceof ApiError && error.error === 'not_found';

@@ -2,7 +2,7 @@ import type { Measured } from '../../domain/rerun_changes.ts';
 import { VERDICT_NAMES } from '../../domain/verdicts.ts';
 import { BY_NAME } from '../../languages/common/registry.ts';
 import { operatorName } from '../../local/operator.ts';
-import { findOriginals, hasTestSet, type RerunFilter } from '../../store/reruns.ts';
+import { findOriginals, hasAccount, hasTestSet, type RerunFilter } from '../../store/reruns.ts';
 import { createSubmissions } from '../../store/submissions.ts';
 import {
   type Command,
@@ -56,6 +56,8 @@ export const command: Command = {
     const db = await context.database();
     const { queue_capacity } = context.config;
     const submissions = createSubmissions(db, { queue_capacity });
+    if (filter.account !== null && !(await hasAccount(db, filter.account)))
+      throw new CommandFailed(`there is no account ${filter.account}`);
     if (by_set !== null && !(await hasTestSet(db, by_set)))
       throw new CommandFailed(`there is no test set ${by_set}`);
     const found = await findOriginals(db, { ...filter, limit: filter.limit + 1 }, by_set);

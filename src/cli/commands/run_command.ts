@@ -2,9 +2,16 @@
 import { ApiError, type Client, type SubmissionRequest } from '../../client/client.ts';
 import type { ResultRecord } from '../../domain/record.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
-import { type Command, type Context, JSON_OPTION, NO_RESULT } from '../command.ts';
-import { callText, followSubmission, ResultNotRead } from '../follow_submission.ts';
-import { readInput, requestOfFile } from '../program_request.ts';
+import {
+  type Command,
+  CommandFailed,
+  type Context,
+  INTERRUPTED_STATUS,
+  JSON_OPTION,
+  NO_RESULT,
+} from '../command.ts';
+import { callText, followUntilInterrupted, ResultNotRead } from '../follow_submission.ts';
+import { LANGUAGE_OPTION, languageOf, readInput, requestOfFile } from '../program_request.ts';
 import { sayRetries, startSpinner } from '../spinner.ts';
 
 /** The status of a compiler that rejects its source. */
@@ -14,8 +21,8 @@ export const command: Command = {
   summary: 'submit a file, wait, print its output, and exit with its exit status',
   words: [{ name: 'FILE', help: 'the source file; - is stdin' }],
   options: {
-    stdin: { value: 'FILE', help: 'the input of the program' },
-    language: { value: 'L', help: 'the language, if the file name does not imply it' },
+    stdin: { value: 'FILE', help: 'the input of the program; - is stdin' },
+    language: LANGUAGE_OPTION,
     server: SERVER_OPTION,
     json: JSON_OPTION,
   },
@@ -24,6 +31,7 @@ export const command: Command = {
     ['1', 'it was not compiled'],
     ['2', 'a mistake in the command line or in the configuration'],
     [String(NO_RESULT), 'it was not run, or there is no result: stderr says which, and why'],
+    INTERRUPTED_STATUS,
   ],
   failed: NO_RESULT,
   example: 'run hello.py',
@@ -32,7 +40,7 @@ export const command: Command = {
     const client = clientOf(context);
     const spinner = startSpinner('running');
     try {
-      const following = followSubmission(
+      const following = followUntilInterrupted(
         client,
         request,
         null,
@@ -46,11 +54,10 @@ export const command: Command = {
   },
 };
 
-async function readRequest({ words, options }: Context): Promise<SubmissionRequest> {
-  const { language, stdin } = options;
-  const named = typeof language === 'string' ? language : undefined;
+async function readRequest(context: Context): Promise<SubmissionRequest> {
+  const { stdin } = context.options;
   return {
-    ...(await requestOfFile(words[0]!, named)),
+    ...(await requestOfFile(context.words[0]!, languageOf(context))),
     ...(typeof stdin === 'string' && {
       stdin_base64: (await readInput(stdin)).toString('base64'),
     }),
@@ -128,6 +135,7 @@ function verdictLine(record: ResultRecord): string {
 
 /** Where an answer was lost, nobody knows whether it was accepted. */
 function explain(context: Context, error: unknown): number {
+  if (error instanceof CommandFailed) throw error;
   const what = error instanceof ApiError && !error.may_be_done ? 'not run: ' : 'no result: ';
   context.say(`${error instanceof ResultNotRead ? '' : what}${callText(error)}`);
   return NO_RESULT;

@@ -18,7 +18,7 @@ const PROBLEMS = {
   invalid_request: { status: 400, message: 'The request is not valid: see fields.' },
   unauthorized: {
     status: 401,
-    message: 'The API key is missing or invalid.',
+    message: 'The API key is missing or invalid: it belongs in the header X-API-Key.',
     before_key: true,
   },
   https_required: {

@@ -45,7 +45,7 @@ export const accessRules: Rule[] = [
       const reply = await service.submit(key as string);
       equal(reply.status, 401, what);
       equal(reply.json.error, 'unauthorized');
-      match(reply.json.message, /key is missing or invalid/);
+      match(reply.json.message, /key is missing or invalid: it belongs in the header X-API-Key/);
     }
   }),
   seed('a key has the form <prefix>_live_<random>', async (s) => {
