@@ -2,13 +2,13 @@
  * The tools that `./runledger mcp` offers. Each is a call of the API with the caller's key, so rates, limits and the log hold
  * as for anyone. An error of the service is a result that says so: the model that called can correct its call.
  */
-import { once } from 'node:events';
 import { type CallToolResult, McpServer, type ServerContext } from '@modelcontextprotocol/server';
-import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
 import { toStandardJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import { ApiError, type Client } from '../client/client.ts';
 import { REQUEST_LIMITS, type RequestLimitName } from '../domain/limits.ts';
+import { CommandFailed } from './command.ts';
 import {
   PART_BYTES,
   PART_LEAST_BYTES,
@@ -114,13 +114,30 @@ function withoutNulls(value: unknown): unknown {
   return Object.fromEntries(given.map(([name, each]) => [name, withoutNulls(each)]));
 }
 
+/** It ends with stdin. It also ends by itself: where a message is too long for it, and where nobody reads its answers. */
+class Connection extends StdioServerTransport {
+  readonly #end = Promise.withResolvers<void>();
+  readonly ended = this.#end.promise;
+
+  override async close(): Promise<void> {
+    await super.close();
+    this.#end.resolve();
+  }
+}
+
 /** Serves until the other side closes stdin. */
 export async function serveTools(client: Client): Promise<void> {
-  // A file, as /dev/null is, ends and does not close.
-  const closed = Promise.race([once(process.stdin, 'end'), once(process.stdin, 'close')]);
-  const handle = serveStdio(() => serverOf(client));
-  await closed;
+  const connection = new Connection();
+  let problem: Error | null = null;
+  const onerror = (error: Error) => {
+    problem = error;
+  };
+  const handle = serveStdio(() => serverOf(client), { transport: connection, onerror });
+  await connection.ended;
   await handle.close();
+  if (process.stdin.readableEnded || process.stdin.destroyed) return;
+  const { message } = problem ?? new Error('it was closed');
+  throw new CommandFailed(`the connection to the MCP client cannot go on: ${message}`);
 }
 
 function serverOf(client: Client): McpServer {

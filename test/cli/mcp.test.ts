@@ -1,4 +1,8 @@
 /** `./runledger mcp` with the client of the protocol's own library, against the real service. */
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import t, { type Test } from 'tap';
@@ -301,4 +305,27 @@ t.test('it ends with its input, and needs a key', async (t) => {
   }
   const { RUNLEDGER_API_KEY: _, ...keyless } = env;
   t.match(await runledger(['mcp'], keyless), { status: 2, stderr: /RUNLEDGER_API_KEY is not set/ });
+});
+
+t.test('it says why it ends before its input does', async (t) => {
+  const env = { RUNLEDGER_SERVER: 'http://127.0.0.1:1', RUNLEDGER_API_KEY: 'x' };
+  const ended = async (
+    talk: (child: ChildProcessByStdio<Writable, Readable, Readable>) => void,
+  ) => {
+    const child = spawn(process.execPath, [CLI, 'mcp'], { env, stdio: 'pipe' });
+    // It may end before it has read all.
+    child.stdin.on('error', () => {});
+    talk(child);
+    const [stderr, [status]] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+    return { status, stderr };
+  };
+  t.match(await ended(({ stdin }) => stdin.write(`${'a'.repeat(11 << 20)}\n`)), {
+    status: 1,
+    stderr: /^[^\n]*the connection to the MCP client cannot go on: .*maximum size[^\n]*\n$/,
+  });
+  const nobodyReads = await ended(({ stdin, stdout }) => {
+    stdout.destroy();
+    stdin.write('{"jsonrpc":"2.0","id":1,"method":"ping"}\n');
+  });
+  t.match(nobodyReads, { status: 1, stderr: /^[^\n]*cannot go on: .*EPIPE[^\n]*\n$/ });
 });
