@@ -81,6 +81,9 @@ function parseTime(text: string): string | null {
   const [, fraction = ''] = found;
   const at_ms = Date.parse(text.replace(fraction, ''));
   if (!(at_ms >= FIRST_MS && at_ms <= LAST_MS)) return null;
+  // Date.parse() takes November 31 for December 1.
+  const [day] = text.split('T') as [string];
+  if (!new Date(`${day}T00:00:00Z`).toISOString().startsWith(day)) return null;
   const micros = fraction.slice(1, 7).padEnd(6, '0');
   return `${new Date(at_ms).toISOString().slice(0, 19)}.${micros}Z`;
 }

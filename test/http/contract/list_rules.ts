@@ -141,6 +141,8 @@ export const listRules: Rule[] = [
       ['?status=done&verdict=OK&language=cobol', '?language', '?status', '?verdict'],
       ['?from=yesterday', '?from'],
       ['?from=2020-05-17', '?from'],
+      ['?from=2019-02-29T00:00:00Z', '?from'],
+      ['?to=2020-04-31T23:59:59%2B14:00', '?to'],
       ['?from=0000-01-01T00:00:00Z', '?from'],
       ['?to=9999-12-31T23:59:59-12:00', '?to'],
       ['?to=2020-13-17T00:00:00Z', '?to'],
