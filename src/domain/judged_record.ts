@@ -39,7 +39,7 @@ type PackedTest = [
 ];
 
 /** What the record shows of a test that is not a fact. */
-type TestTexts = {
+export type TestTexts = {
   name: string;
   group: string;
   message: string | null;

@@ -8,6 +8,7 @@ import {
   type RenderedFile,
   type RenderedTest,
   renderFiles,
+  type TestTexts,
 } from '../domain/judged_record.ts';
 import { sameJson } from '../domain/strict_json.ts';
 
@@ -25,23 +26,32 @@ const withoutText = (test: unknown) =>
       )
     : test;
 
-/**
- * The payloads of kind `tests` that these can be of: their outputs may be text or base64. Null if all texts of all tests are
- * null: they then claim nothing. One payload has all texts, so none of it is of tests that have only some.
- */
-export function packedTests(tests: unknown): Uint8Array[] | null {
-  if (!Array.isArray(tests) || tests.every(hasNoTexts)) return null;
-  if (!tests.every(hasTexts)) return [];
-  const is_base64 = tests.every(({ stdout, stderr }) => isBase64(stdout!) && isBase64(stderr!));
+/** How the outputs of a record are read: the service gives all of them as text, or all as base64. */
+export type Reading = 'utf8' | 'base64';
+
+/** The bytes that an output of a record stands for. Null: it stands for none. */
+export function outputBytes(output: unknown, reading: Reading): Uint8Array | null {
   // Node reads base64 with anything behind it.
-  return (is_base64 ? (['utf8', 'base64'] as const) : (['utf8'] as const)).map((encoding) =>
-    packTests(
-      tests.map(({ name, group, message, stdout, stderr }) => ({
-        ...{ name: name!, group: group!, message },
-        ...{ stdout: Buffer.from(stdout!, encoding), stderr: Buffer.from(stderr!, encoding) },
-      })),
-    ),
-  );
+  if (typeof output !== 'string' || (reading === 'base64' && !isBase64(output))) return null;
+  return Buffer.from(output, reading);
+}
+
+/** If all texts of all tests are null, they claim nothing. */
+export const claimTexts = (tests: unknown): tests is readonly unknown[] =>
+  Array.isArray(tests) && !tests.every(hasNoTexts);
+
+/** The payload of kind `tests` that these are of. Null: none, because one payload has all texts, and these have only some. */
+export function packedTests(tests: readonly unknown[], reading: Reading): Uint8Array | null {
+  const read: TestTexts[] = [];
+  for (const test of tests) {
+    if (!hasTexts(test)) return null;
+    const { name, group, message } = test;
+    const stdout = outputBytes(test.stdout, reading);
+    const stderr = outputBytes(test.stderr, reading);
+    if (stdout === null || stderr === null) return null;
+    read.push({ name: name!, group: group!, message, stdout, stderr });
+  }
+  return packTests(read);
 }
 
 const hasNoTexts = (test: unknown) =>
@@ -54,16 +64,16 @@ function hasTexts(test: unknown): test is RenderedTest {
   return [name, group, stdout, stderr].every((text) => typeof text === 'string');
 }
 
-/** None if a size or a hash in the record is not that of its file. */
-export function packedFiles(files: unknown): Uint8Array[] {
-  if (!Array.isArray(files) || !files.every(hasContent)) return [];
+/** Null if a size or a hash in the record is not that of its file. */
+export function packedFiles(files: unknown): Uint8Array | null {
+  if (!Array.isArray(files) || !files.every(hasContent)) return null;
   const packed = packFiles(
     files.map(({ path, content_base64 }) => ({
       path,
       bytes: Buffer.from(content_base64, 'base64'),
     })),
   );
-  return sameJson(renderFiles(packed), files) ? [packed] : [];
+  return sameJson(renderFiles(packed), files) ? packed : null;
 }
 
 const hasContent = (file: unknown): file is RenderedFile & { content_base64: string } =>

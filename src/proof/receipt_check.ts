@@ -23,7 +23,14 @@ import {
 import { type Checkpoint, parseCheckpoint } from './checkpoint.ts';
 import { parseEntry } from './entry.ts';
 import { type InclusionProof, parseInclusion } from './inclusion_file.ts';
-import { packedFiles, packedTests, withoutTexts } from './judged_bytes.ts';
+import {
+  claimTexts,
+  outputBytes,
+  packedFiles,
+  packedTests,
+  type Reading,
+  withoutTexts,
+} from './judged_bytes.ts';
 import { leafHash, provesInclusion, sha256 } from './merkle.ts';
 import { cosignedAt, parseNote } from './note.ts';
 import { judgeCheckpoint, type Policy } from './policy.ts';
@@ -228,23 +235,28 @@ function checkHistory(
   const digests = digestsOf(events, report);
   const salts = saltsOf(openings, digests, report);
   const seen = new Set<string>();
-  const compare = (kind: string, candidates: readonly Uint8Array[]) => {
+  const problemOf = (kind: string, bytes: Uint8Array | null) =>
+    bytesProblem(bytes, digests[kind], salts.get(kind));
+  const compare = (kind: string, bytes: Uint8Array | null) => {
     seen.add(kind);
-    const problem = bytesProblem(candidates, digests[kind], salts.get(kind));
+    const problem = problemOf(kind, bytes);
     if (problem === null) report.checked.push(`${kind} is what the log has the digest of`);
     else report.problems.push(`${kind}: ${problem}`);
   };
-  for (const [kind, bytes] of Object.entries(given.bytes ?? {})) compare(kind, [bytes]);
+  for (const [kind, bytes] of Object.entries(given.bytes ?? {})) compare(kind, bytes);
   if (given.record === null) report.unchecked.push('a record, because none was given');
   else {
     const end = events.findIndex(({ type }) => ENDING_TYPES.has(type));
     checkRecord(given.record, renderResult(row), { ...given.proofs, end }, report);
-    for (const kind of BYTES_FIELDS) compare(kind, candidatesOf(given.record[kind]));
-    const { tests, files, transcript } = given.record;
-    const packed = packedTests(tests);
-    if (packed !== null) compare('tests', packed);
+    const text = outputsOf(given.record, 'utf8');
+    const decoded = outputsOf(given.record, 'base64');
+    const problemsIn = (outputs: Outputs) =>
+      [...outputs].filter(([kind, bytes]) => problemOf(kind, bytes) !== null).length;
+    const is_base64 = problemsIn(decoded) < problemsIn(text);
+    if (is_base64) report.checked.push('the outputs in the record are read as base64');
+    for (const [kind, bytes] of is_base64 ? decoded : text) compare(kind, bytes);
+    const { files } = given.record;
     if (files !== null) compare('files', packedFiles(files));
-    if (transcript !== null) compare('transcript', candidatesOf(transcript));
   }
   const rest = Object.keys(digests).filter((kind) => !seen.has(kind));
   if (rest.length > 0) report.unchecked.push(`bytes that were not given: ${rest.join(', ')}`);
@@ -304,29 +316,30 @@ function saltsOf(
   return salts;
 }
 
-/** The bytes that a field of a record can stand for: its text, or what base64 encodes. */
-function candidatesOf(field: unknown): Uint8Array[] {
-  if (typeof field !== 'string') return [];
-  const decoded = Buffer.from(field, 'base64');
-  const text = Buffer.from(field);
-  return decoded.toString('base64') === field ? [text, decoded] : [text];
+type Outputs = ReadonlyMap<string, Uint8Array | null>;
+
+/** The bytes that a record stands for, by kind, if its outputs are read in this way. Null: it stands for none. */
+function outputsOf(record: Readonly<Record<string, unknown>>, reading: Reading): Outputs {
+  const { tests, transcript } = record;
+  const outputs = new Map(BYTES_FIELDS.map((kind) => [kind, outputBytes(record[kind], reading)]));
+  if (claimTexts(tests)) outputs.set('tests', packedTests(tests, reading));
+  if (transcript !== null) outputs.set('transcript', outputBytes(transcript, reading));
+  return outputs;
 }
 
 function bytesProblem(
-  candidates: readonly Uint8Array[],
+  bytes: Uint8Array | null,
   digest: Digests[string] | undefined,
   salt: Buffer | undefined,
 ): string | null {
-  if (candidates.length === 0) return 'the record has none of it, or not all';
+  if (bytes === null) return 'the record has none of it, or not all';
   // Empty bytes have no digest.
-  const fitting = candidates.filter(({ length }) => length === (digest?.size ?? 0));
-  if (digest === undefined) return fitting.length > 0 ? null : 'the log has no bytes of it';
-  if (fitting.length === 0 && Buffer.from(candidates[0]!).includes('\ufffd'))
+  if (digest === undefined) return bytes.length === 0 ? null : 'the log has no bytes of it';
+  if (bytes.length !== digest.size && Buffer.from(bytes).includes('\ufffd'))
     return 'characters in it stand for bytes that are no text: get the record with encoding=base64';
-  if (fitting.length === 0)
-    return `it has ${candidates[0]!.length} bytes, and the log says ${digest.size}`;
+  if (bytes.length !== digest.size)
+    return `it has ${bytes.length} bytes, and the log says ${digest.size}`;
   if (salt === undefined) return 'the receipt has no opening of it, so it cannot be compared';
-  const right = (bytes: Uint8Array) =>
-    sha256(Buffer.concat([salt, bytes])).toString('hex') === digest.sha256;
-  return fitting.some(right) ? null : 'it is not what the log has the digest of';
+  const is_right = sha256(Buffer.concat([salt, bytes])).toString('hex') === digest.sha256;
+  return is_right ? null : 'it is not what the log has the digest of';
 }

@@ -175,6 +175,9 @@ const RECORD: AnyRecord = {
 };
 const HONEST = [accepted, started, completed];
 
+/** Outputs of the record as the service gives them with `encoding=base64`. */
+const EXACT = { stdout: 'NDIK', stderr: '', transcript: 'PiAxCg==' };
+
 t.test('histories', async (t) => {
   const { proven, wrong } = bothVerifiers(t);
   const given = (steps: readonly Step[], record: AnyRecord | null = null) => ({
@@ -183,7 +186,17 @@ t.test('histories', async (t) => {
     policy: POLICY,
   });
   await proven('the honest one', given(HONEST, RECORD));
-  await proven('an output as base64', given(HONEST, { ...RECORD, stdout: 'NDIK' }));
+  const in_base64 = given(HONEST, { ...RECORD, stdout: 'NDIK' });
+  await proven('outputs as base64', in_base64);
+  const { checked } = checkReceipt(parseReceipt(JSON.stringify(in_base64.receipt)), {
+    policy: parsePolicy(POLICY),
+    record: in_base64.record,
+  });
+  t.strictSame(checked.slice(-3), [
+    'the outputs in the record are read as base64',
+    'stdout is what the log has the digest of',
+    'stderr is what the log has the digest of',
+  ]);
   await proven('events after the end', given([...HONEST, requested, refused], RECORD));
   const again = {
     started_at: '2026-11-20T09:22:26.104Z',
@@ -608,7 +621,21 @@ t.test('a record of a submission that was judged', async (t) => {
   const no_text = OUTCOMES.with(1, { ...OUTCOMES[1]!, stdout: Uint8Array.of(0xff) });
   await proven(
     'outputs as base64',
-    given('submission.completed', no_text, { tests: exact(no_text) }),
+    given('submission.completed', no_text, { ...EXACT, tests: exact(no_text) }),
+  );
+  for (const output of ['stdout', 'transcript'] as const)
+    await wrong(
+      `${output} as text beside tests in base64`,
+      given('submission.completed', no_text, {
+        ...{ ...EXACT, tests: exact(no_text) },
+        [output]: { stdout: '42\n', transcript: '> 1\n' }[output],
+      }),
+      new RegExp(`^${output}: `, 'm'),
+    );
+  await wrong(
+    'an output in base64 beside tests as text',
+    given('submission.completed', OUTCOMES, { stdout: EXACT.stdout }),
+    /^stdout: it has 4 bytes, and the log says 3$/m,
   );
   await wrong('outputs that are no text', given('submission.completed', no_text), /^tests: /m);
   const purged = {
@@ -640,7 +667,9 @@ t.test('a record of a submission that was judged', async (t) => {
   const silent = OUTCOMES.map((each) => ({ ...each, message: null }));
   await proven('no messages', given('submission.completed', silent));
   await proven('no messages, after a purge', given('submission.completed', silent, purged));
-  const in_base64 = given('submission.completed', OUTCOMES, { tests: exact(OUTCOMES) });
+  const in_base64 = given('submission.completed', OUTCOMES, {
+    ...{ ...EXACT, tests: exact(OUTCOMES) },
+  });
   await proven('all outputs as base64', in_base64);
   for (const forged of ['MQo=forged', 'MQo', 'M Q o =']) {
     const changed = structuredClone(in_base64);

@@ -486,15 +486,14 @@ def packed(value):
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
-def packed_tests(tests):
-    """The bytes that these tests can be of: their outputs are text, or base64. None if all texts of all tests are null."""
+def packed_tests(tests, read):
+    """The bytes of these tests, if their outputs are read in this way. None if all texts of all tests are null."""
     if all(test.get(name) is None for test in tests for name in TEXTS):
         return None
     for test in tests:
         need(all(isinstance(test.get(name), str) for name in TEXTS if name != "message"), "tests: some texts are null")
-    encoded = lambda text: base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
-    each = lambda of: packed([[*(test[name] for name in TEXTS[:3]), of(test["stdout"]), of(test["stderr"])] for test in tests])
-    return [each(encoded), each(lambda text: text)]
+    encoded = lambda text: base64.b64encode(read(text)).decode()
+    return packed([[*(test[name] for name in TEXTS[:3]), encoded(test["stdout"]), encoded(test["stderr"])] for test in tests])
 
 
 def packed_files(files):
@@ -503,7 +502,7 @@ def packed_files(files):
         need(isinstance(file["path"], str) and isinstance(file["content_base64"], str), "a file is malformed")
         data = unbase64(file["content_base64"])
         need(same(file["size"], len(data)) and file["sha256"] == sha256(data).hex(), "a file is not that of its hash")
-    return [packed([[file["path"], file["content_base64"]] for file in files])]
+    return packed([[file["path"], file["content_base64"]] for file in files])
 
 
 def record_of(events, status, end):
@@ -591,25 +590,34 @@ KINDS_OF = {
 }
 
 
-def check_bytes(kind, texts, digests, salts):
+def check_bytes(kind, data, digests, salts):
     digest = digests.get(kind)
     if digest is None:
-        need(b"" in texts, f"{kind}: the log has none")
+        need(data == b"", f"{kind}: the log has none")
         return
-    fitting = [data for data in texts if len(data) == digest["size"]]
-    need(fitting, f"{kind}: its size is wrong")
+    need(len(data) == digest["size"], f"{kind}: its size is wrong")
     need(kind in salts, f"{kind}: there is no opening")
-    need(any(sha256(salts[kind] + data).hex() == digest["sha256"] for data in fitting), f"{kind}: its digest is wrong")
+    need(sha256(salts[kind] + data).hex() == digest["sha256"], f"{kind}: its digest is wrong")
 
 
-def texts_of(value):
+def text_bytes(value):
     need(isinstance(value, str), "an output is not text")
-    texts = [value.encode("utf-8", "surrogatepass")]
-    try:
-        texts.append(unbase64(value))
-    except (Wrong, UnicodeEncodeError):
-        pass
-    return texts
+    return value.encode("utf-8", "surrogatepass")
+
+
+def decoded(value):
+    need(isinstance(value, str), "an output is not base64")
+    return unbase64(value)
+
+
+def check_outputs(record, read, digests, salts):
+    for kind in ("stdout", "stderr"):
+        check_bytes(kind, read(record[kind]), digests, salts)
+    made = packed_tests(record["tests"] or [], read)
+    if made is not None:
+        check_bytes("tests", made, digests, salts)
+    if record["transcript"] is not None:
+        check_bytes("transcript", read(record["transcript"]), digests, salts)
 
 
 def check(receipt, policy, record):
@@ -637,15 +645,16 @@ def check(receipt, policy, record):
     need(salts.keys() <= digests.keys(), "an opening of bytes that no event has")
     if record is not None:
         check_record(record, events, status, end, proofs[end][0], size)
-        for kind in ("stdout", "stderr"):
-            check_bytes(kind, texts_of(record[kind]), digests, salts)
-        made = packed_tests(record["tests"] or [])
-        if made is not None:
-            check_bytes("tests", made, digests, salts)
+        # All outputs are text, or all are base64.
+        try:
+            check_outputs(record, text_bytes, digests, salts)
+        except Wrong as as_text:
+            try:
+                check_outputs(record, decoded, digests, salts)
+            except Wrong:
+                raise as_text from None
         if record["files"] is not None:
             check_bytes("files", packed_files(record["files"]), digests, salts)
-        if record["transcript"] is not None:
-            check_bytes("transcript", texts_of(record["transcript"]), digests, salts)
 
 
 # Files -----------------------------------------------------------------------------------------------------------------
