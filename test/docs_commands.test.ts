@@ -93,8 +93,8 @@ for (const document of documents()) {
         RUNLEDGER_API_KEY: await service.key(),
       };
       const shell = (line: string) => {
-        // It makes what is prepared of each language; doctor.test.ts has them all.
-        const languages = / doctor\b/.test(line) ? { RUNLEDGER_LANGUAGES: 'python' } : {};
+        // doctor makes what is prepared of each language (doctor.test.ts has them all), and status wants a worker for each.
+        const languages = / (doctor|status)\b/.test(line) ? { RUNLEDGER_LANGUAGES: 'python' } : {};
         return runProgram('sh', ['-c', line], { cwd, env: { ...env, ...languages } });
       };
       const made = await shell('./runledger keys create --account first --json');

@@ -1,5 +1,8 @@
--- The service at this moment, and some of its last minutes, for the first page of the console. It holds nothing of a single account,
--- so web calls it without a session, for all who look at once.
+-- The service at this moment, and some of its last minutes, for the first page of the console and for `status`. It holds nothing of
+-- a single account, so web calls it without a session, for all who look at once.
+--
+-- deliveries_oldest_s: of the deliveries that wait, the one whose submission is the oldest; null if none waits. takes: the
+-- worker is handed new submissions (consumers.sql).
 --
 -- A minute is that of the submissions whose ids have its time. Of each, at most `most` submissions are read, from its beginning on:
 -- covered_s is how much of the minute they are. A minute with `unfinished` submissions will change.
@@ -10,8 +13,13 @@ as $$
   select jsonb_build_object(
     'at', clock(),
     'queue', (select to_jsonb(q) from queue_facts() q),
+    'deliveries_oldest_s', (select extract(epoch from clock() - d.created_at) from deliveries d where d.id = (
+      select min(j.payload ->> 'id')::uuid from graphile_worker.jobs w join graphile_worker._private_jobs j on j.id = w.id
+      where w.task_identifier = 'deliver_webhook')),
+    'webs', (select count(*) from alive_consumers('web')),
     'workers', (select coalesce(jsonb_agg(to_jsonb(x) order by x.host, x.id), '[]') from (
       select w.id, w.host, w.slots, w.isolation ->> 'kind' as isolation, w.toolchains, w.started_at,
+        w.hand_to is not null as takes,
         extract(epoch from clock() - w.heartbeat_at) as heartbeat_s,
         (select count(*) from leases l where l.consumer_id = w.id) as running
       from alive_workers() w order by w.host, w.id limit 200) x),

@@ -40,6 +40,7 @@ export const commands: Readonly<Record<string, Load>> = {
   rebuild: () => import('./commands/rebuild_command.ts'),
   states: () => import('./commands/states_command.ts'),
   capacity: () => import('./commands/capacity_command.ts'),
+  status: () => import('./commands/status_command.ts'),
   doctor: () => import('./commands/doctor_command.ts'),
   config: () => import('./commands/config_command.ts'),
 };

@@ -106,16 +106,24 @@ function requireCreation(options: Options, creates: Creates, before: Before): vo
   if (creates === 'always') return;
   if (before.port !== null) throw new DataMissing(dataDir(options));
   if (before.has_used_key)
-    throw new Fault(
-      `there is no database in ${dataDir(options)}, and the keys in ${secretsPath(resolve(options.state_dir))} may be those of a log elsewhere`,
-      'restore a backup of that log with `./runledger restore FILE`, or set DATABASE_URL to its database; for a new log, set RUNLEDGER_STATE_DIR to another folder, which gets keys of its own',
-    );
+    throw keysOfAnotherLog(`there is no database in ${dataDir(options)}`, options);
   if (creates === 'first') return;
   throw new Fault(
     `there is no database: DATABASE_URL is not set, and ${dataDir(options)} has no data`,
     'set DATABASE_URL to the database of the service, or start a service of this folder with `./runledger serve`',
   );
 }
+
+/** `where`: the place that has no log; `or`: what else helps there. */
+export const keysOfAnotherLog = (
+  where: string,
+  { state_dir }: Pick<Options, 'state_dir'>,
+  or = '',
+): Fault =>
+  new Fault(
+    `${where}, and the keys in ${secretsPath(resolve(state_dir))} may be those of a log elsewhere`,
+    `restore a backup of that log with \`./runledger restore FILE\`, or set DATABASE_URL to its database; for a new log, set RUNLEDGER_STATE_DIR to another folder, which gets keys of its own${or}`,
+  );
 
 /** A server with the roles and the database; on data of its own while an upgrade makes new ones. */
 export async function startWithRoles(

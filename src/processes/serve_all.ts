@@ -11,13 +11,19 @@ import { connect, type Db } from '../db.ts';
 import { environmentFor, type ProcessName } from '../environment.ts';
 import { BY_NAME } from '../languages/common/registry.ts';
 import { type Child, endText, keepRunning } from '../local/child.ts';
-import { type KeptEmbedded, keepEmbedded, requireNoService } from '../local/embedded.ts';
+import {
+  type KeptEmbedded,
+  keepEmbedded,
+  keysOfAnotherLog,
+  requireNoService,
+} from '../local/embedded.ts';
 import { operatorName } from '../local/operator.ts';
 import { AlreadyRunning, STOP_MS } from '../local/postgres.ts';
-import { localSecrets, markUsed } from '../local/secrets.ts';
+import { hasUsedKey, localSecrets, markUsed } from '../local/secrets.ts';
 import { createKey, listKeys } from '../store/keys.ts';
 import { migrate } from '../store/migrate.ts';
 import { setRetention } from '../store/retention.ts';
+import { schemaOf } from '../store/schema_version.ts';
 import { giveBackMemory } from './give_back_memory.ts';
 import { withinOpenFiles } from './open_files.ts';
 import { chooseIsolation, SCOPE } from './own_code.ts';
@@ -72,6 +78,7 @@ export async function serve(say: Print, answer: Print): Promise<number> {
           keepEmbedded(config, { say, signal, creates: 'first' }),
         );
     const url = config.database_url ?? embedded!.urls.owner;
+    if (!embedded) await unlessStopped(requireLogOfKey(config, url));
     await timed(say, 'schema', () => unlessStopped(migrate(databaseAddress(config, url))));
     await unlessStopped(withOwner(config, url, (db) => setRetention(db, config, operatorName())));
     const env = {
@@ -123,6 +130,20 @@ async function withOwner<T>(config: Config, url: string, work: (db: Db) => Promi
   } finally {
     await db.end({ timeout: 5 });
   }
+}
+
+/**
+ * The keys of the folder have signed a log, and this database has none: it would get a second one under the same name and key.
+ * The folder is asked first, because another start makes the tables before it makes the keys.
+ */
+async function requireLogOfKey(config: Config, url: string): Promise<void> {
+  if (config.seal_key || !(await hasUsedKey(resolve(config.state_dir)))) return;
+  if ((await withOwner(config, url, schemaOf)) === 'none')
+    throw keysOfAnotherLog(
+      'the database of DATABASE_URL has no tables of Runledger',
+      config,
+      ', or set RUNLEDGER_SEAL_KEY to a key that has signed nothing',
+    );
 }
 
 /** Creates a key if the installation has none. Null otherwise: only the digest of an existing key is stored. */

@@ -1,4 +1,4 @@
-/** The service at this moment and some of its last minutes: sql/functions/console_now.sql. */
+/** The service at this moment and some of its last minutes, for the console and for `status`: sql/functions/console_now.sql. */
 import type { Db } from '../db.ts';
 import type { QueueFacts } from './queue_facts.ts';
 import type { SealingLag } from './service_health.ts';
@@ -17,7 +17,11 @@ export type Minute = {
 
 export type Now = {
   at: string;
-  queue: Omit<QueueFacts, 'unsealed_s'> & Pick<SealingLag, 'unsealed_more'>;
+  queue: QueueFacts & Pick<SealingLag, 'unsealed_more'>;
+  /** Of the delivery whose submission is the oldest of those that wait; null: none waits. */
+  deliveries_oldest_s: number | null;
+  /** Web processes that are alive. */
+  webs: number;
   workers: {
     id: string;
     host: string;
@@ -26,6 +30,8 @@ export type Now = {
     isolation: string | null;
     toolchains: Record<string, string>;
     heartbeat_s: number;
+    /** It is handed new submissions. Not while it drains, or may start no program just now. */
+    takes: boolean;
   }[];
   /** By language, of all workers. */
   slots: Record<string, number>;
@@ -47,3 +53,18 @@ export const createReadNow =
       select runledger.console_now(${list}::text::timestamptz[], ${MOST_READ}) as now`;
     return row!.now;
   };
+
+export type ShownLanguage = { language: string; slots: number; running: number };
+
+/** `offered`: languages that are shown where no worker runs them, too. */
+export function languagesOf(
+  { slots, running }: Pick<Now, 'slots' | 'running'>,
+  offered: readonly string[],
+): ShownLanguage[] {
+  const names = new Set([...offered, ...Object.keys(slots), ...Object.keys(running)]);
+  return [...names].sort().map((language) => ({
+    language,
+    slots: slots[language] ?? 0,
+    running: running[language] ?? 0,
+  }));
+}

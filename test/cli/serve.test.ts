@@ -168,6 +168,44 @@ t.test('with DATABASE_URL it starts everything but PostgreSQL', async (t) => {
   t.strictSame(await survivors(started), []);
 });
 
+t.test('on an empty database, keys that have signed a log begin no second one', async (t) => {
+  const state_dir = await stateDir(t);
+  const of_log = await emptyDatabase(t);
+  const first = serve(t, state_dir, { DATABASE_URL: of_log.url });
+  await first.introduced;
+  await stop(first, 'SIGTERM');
+
+  const { url, urls } = await emptyDatabase(t);
+  const refused = serve(t, state_dir, { DATABASE_URL: url });
+  await t.rejects(refused.introduced, {
+    message:
+      /^the database of DATABASE_URL has no tables of Runledger, and the keys in .*secrets\.json may be those of a log elsewhere: restore a backup .*; for a new log, set RUNLEDGER_STATE_DIR .*, or set RUNLEDGER_SEAL_KEY [^\n]*$/,
+  });
+  t.equal(refused.process.exitCode, 1);
+  const db = connect(urls.owner, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  t.match(await db`select to_regnamespace('runledger') is null as untouched`, [
+    { untouched: true },
+  ]);
+
+  // Its own database, one that a backup was restored into, and a key of another log.
+  const file = join(state_dir, 'backup');
+  const command = (words: string[], address: string) =>
+    runledger(words, environment(state_dir, { DATABASE_URL: address }));
+  t.match(await command(['backup', file], of_log.url), { status: 0 });
+  t.match(await command(['restore', file], url), { status: 0 });
+  const other = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };
+  for (const env of [
+    { DATABASE_URL: of_log.url },
+    { DATABASE_URL: url },
+    { DATABASE_URL: (await emptyDatabase(t)).url, ...other },
+  ]) {
+    const serving = serve(t, state_dir, env);
+    await serving.introduced;
+    await stop(serving, 'SIGTERM');
+  }
+});
+
 t.test(
   'a second serve on the same data explains why and stops; commands use the running one',
   async (t) => {

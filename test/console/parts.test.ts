@@ -227,12 +227,15 @@ const NOW: Now = {
   at: new Date(NOON).toISOString(),
   queue: {
     ...{ waiting: 3, gated: 0, again: 0, running: 1, oldest_wait_s: 2, deliveries_waiting: 0 },
-    ...{ workers: 2, slots: 4, unsealed: 5, unsealed_more: false, checkpoint_age_s: 1 },
+    ...{ workers: 2, slots: 4, unsealed: 5, unsealed_more: false },
+    ...{ unsealed_s: 1, checkpoint_age_s: 1 },
   },
+  deliveries_oldest_s: null,
+  webs: 1,
   workers: [
     { id: 'a', host: 'a', slots: 3, toolchains: { python: '3', cpp: '12' } },
     { id: 'b', host: 'b', slots: 1, toolchains: { python: '3' } },
-  ].map((worker) => ({ ...worker, running: 0, isolation: 'v2', heartbeat_s: 1 })),
+  ].map((worker) => ({ ...worker, running: 0, isolation: 'v2', heartbeat_s: 1, takes: true })),
   slots: { cpp: 3, python: 4 },
   running: { cpp: 1 },
   minutes: [],

@@ -45,7 +45,7 @@ export const storeMutants: readonly Mutant[] = [
       'next_name := case when cardinality(ids) = at_most then a.name end;',
     ],
   ),
-  ...inFile('src/http/console/live.ts', 'test/console/parts.test.ts', [
+  ...inFile('src/store/console_now.ts', 'test/console/parts.test.ts', [
     'a language that is offered has a row',
     'new Set([...offered, ...',
     'new Set([...',

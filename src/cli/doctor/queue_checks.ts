@@ -1,7 +1,6 @@
 /** Whether submissions are run: the workers that are alive, what they can run, and how long the queue is. */
 import type { Db } from '../../db.ts';
 import { type QueueFacts, queueFacts } from '../../store/queue_facts.ts';
-import type { Context } from '../command.ts';
 import { type Check, type Finding, fail, ok, warn } from './finding.ts';
 
 /** A submission that waits longer shows that there are too few workers, or that none runs its language. */
@@ -27,13 +26,16 @@ const workers: Check = {
     if (alive.length === 0) return [noWorker(await queueFacts(db))];
     return [
       ...alive.map(workerFinding),
-      ...missingLanguages(context, alive),
+      ...missingLanguages(
+        context.config.languages,
+        alive.flatMap(({ toolchains }) => Object.keys(toolchains)),
+      ),
       ...(await missingPairs(db)),
     ];
   },
 };
 
-function noWorker({ waiting, again }: QueueFacts): Finding {
+export function noWorker({ waiting, again }: Pick<QueueFacts, 'waiting' | 'again'>): Finding {
   // What a worker has lost waits, too, and takes no place in the queue.
   if (waiting === 0 && again > 0)
     return fail('workers', 'none is alive, and what was lost waits to be run again', START_ONE);
@@ -53,17 +55,16 @@ function workerFinding({ host, slots, toolchains, degraded, heartbeat_s }: Worke
   );
 }
 
-/** Of those that this environment offers. */
-function missingLanguages({ config }: Context, alive: readonly Worker[]): Finding[] {
-  const known = new Set(alive.flatMap(({ toolchains }) => Object.keys(toolchains)));
-  const missing = config.languages.filter((name) => !known.has(name));
+/** `offered`: by this environment; `run`: by the workers. */
+export function missingLanguages(offered: readonly string[], run: readonly string[]): Finding[] {
+  const missing = offered.filter((name) => !run.includes(name));
   if (missing.length === 0) return [];
   const found = `none runs ${missing.join(', ')}: such submissions wait`;
   return [warn('workers', found, 'install it on a worker, or leave it out of RUNLEDGER_LANGUAGES')];
 }
 
 /** Of a submission and its checker, as `python/java`. Each of the two may have workers. */
-async function missingPairs(db: Db): Promise<Finding[]> {
+export async function missingPairs(db: Db): Promise<Finding[]> {
   const pairs = await db<{ pair: string }[]>`
     select replace(x.task, runledger.execution_task(''), '') as pair from (
       select t.identifier as task from graphile_worker._private_tasks t
@@ -81,21 +82,23 @@ async function missingPairs(db: Db): Promise<Finding[]> {
 
 const queue: Check = {
   name: 'queue',
-  look: async (context) => {
-    const { queue_capacity } = context.config;
-    const facts = await queueFacts(await context.database());
-    const { waiting, gated, again, running, oldest_wait_s } = facts;
-    const oldest = oldest_wait_s > 0 ? `, the oldest for ${Math.round(oldest_wait_s)} s` : '';
-    const lost = again > 0 ? `; ${again} were lost and wait to be run again` : '';
-    const held = `${gated} of them for their key's limit or a worker of their language`;
-    const found = `${waiting} of ${queue_capacity} submissions wait${oldest}; ${held}${lost}; ${running} run`;
-    const add = 'add workers or slots';
-    if (waiting >= queue_capacity)
-      return [fail('queue', `full: ${found}`, `${add}, or raise RUNLEDGER_QUEUE_CAPACITY`)];
-    if ((waiting > gated || again > 0) && oldest_wait_s > LONG_WAIT_S)
-      return [warn('queue', found, add)];
-    return [ok('queue', found)];
-  },
+  look: async (context) => [
+    queueFinding(await queueFacts(await context.database()), context.config.queue_capacity),
+  ],
 };
+
+export function queueFinding(facts: QueueFacts, capacity: number): Finding {
+  const { waiting, gated, again, running, oldest_wait_s } = facts;
+  const oldest = oldest_wait_s > 0 ? `, the oldest for ${Math.round(oldest_wait_s)} s` : '';
+  const lost = again > 0 ? `; ${again} were lost and wait to be run again` : '';
+  const held = `${gated} of them for their key's limit or a worker of their language`;
+  const found = `${waiting} of ${capacity} submissions wait${oldest}; ${held}${lost}; ${running} run`;
+  const add = 'add workers or slots';
+  if (waiting >= capacity)
+    return fail('queue', `full: ${found}`, `${add}, or raise RUNLEDGER_QUEUE_CAPACITY`);
+  if ((waiting > gated || again > 0) && oldest_wait_s > LONG_WAIT_S)
+    return warn('queue', found, add);
+  return ok('queue', found);
+}
 
 export const queueChecks: readonly Check[] = [workers, queue];

@@ -1,5 +1,10 @@
 /** The state that the first page of the console shows: read at most once every two seconds, for all who look at once. */
-import type { Now, ReadNow } from '../../store/console_now.ts';
+import {
+  languagesOf,
+  type Now,
+  type ReadNow,
+  type ShownLanguage,
+} from '../../store/console_now.ts';
 import type { WitnessState } from '../../store/cosignatures.ts';
 import {
   isOver,
@@ -21,7 +26,7 @@ export type LiveState = {
   at: string;
   queue: Now['queue'] & { capacity: number };
   workers: Now['workers'];
-  languages: { language: string; slots: number; running: number }[];
+  languages: ShownLanguage[];
   log: { problem: string | null; witnesses: readonly WitnessState[] };
   /** Columns of the same length; null: not known yet, or nothing ended. */
   hour: {
@@ -112,13 +117,4 @@ function stateOf(parts: LiveParts, now: Now, known: KnownMinutes, now_ms: number
       sampled: [...known.values()].some(({ covered_s }) => covered_s < 60),
     },
   };
-}
-
-function languagesOf({ slots, running }: Now, offered: readonly string[]): LiveState['languages'] {
-  const names = new Set([...offered, ...Object.keys(slots), ...Object.keys(running)]);
-  return [...names].sort().map((language) => ({
-    language,
-    slots: slots[language] ?? 0,
-    running: running[language] ?? 0,
-  }));
 }
