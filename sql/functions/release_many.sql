@@ -12,12 +12,16 @@
 -- job after it is as any other, and the next worker without the language finds it again. A task stays in graphile-worker's table
 -- for ever, and each fetch reads it. So what is no name of a language makes none, and there are never many.
 --
+-- later: the consumer has no room for the program. Every worker may have none, no number of such losses ends the submission, and
+-- each attempt appends two events. So its new job waits, longer after each attempt, and 10 s at most. It waits in the queue: no
+-- worker holds it.
+--
 -- Evidence that is too long is left out: the event of the end has that of the last hundred losses.
 --
 -- released: the submissions of the executions that were taken back. ended: how many of them do not wait again.
 create or replace function runledger.release_many(
   consumer uuid, ids uuid[], reason text, evidence jsonb default '{}', attempts integer[] default null,
-  also_needs text default null, out released uuid[], out ended integer
+  also_needs text default null, later boolean default false, out released uuid[], out ended integer
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -63,7 +67,8 @@ begin
   end if;
   select * into progress from queue_progress();
   perform enqueue_executions(array_agg(s.id), array_agg(concat_ws('/', s.language, also_needs)),
-    array_agg(round_priority(progress.round, progress.round_base)), array_agg(s.deaths > 0))
+    array_agg(round_priority(progress.round, progress.round_base)), array_agg(s.deaths > 0),
+    case when later then array_agg(now() + least(0.1 * 2 ^ (least(s.attempts, 8) - 1), 10) * interval '1 second') end)
   from unnest(again) s having count(*) > 0;
 end
 $$;
