@@ -1,7 +1,8 @@
 -- Takes executions back from a consumer. For each lease the event execution.lost is appended with the reason, and the
 -- submission waits again, with a job of its own that is next in line. The sweep does this for a consumer that died; a
 -- worker does it for itself when it stops or when its launcher failed. A lease that the consumer no longer has is passed
--- over. Where attempts are given, so is a lease of another attempt: a repeated call must not take back an execution that
+-- over. The job of the lease is deleted: unlocked, it would be a second one, and set_aside() counts one for each submission.
+-- Where attempts are given, so is a lease of another attempt: a repeated call must not take back an execution that
 -- was started after the first.
 --
 -- The reason is one of loss_reasons, which says whether the loss counts against the submission and how many such losses
@@ -33,6 +34,7 @@ declare
   lost submissions[];
   again submissions[];
   progress record;
+  old_jobs bigint[];
 begin
   select r.* into why from loss_reasons r where r.reason = release_many.reason;
   if not found then
@@ -49,7 +51,13 @@ begin
     return;
   end if;
   now_at := clock();
-  delete from leases l where l.submission_id = any (released);
+  with freed as (
+    delete from leases l where l.submission_id = any (released) returning l.job_id
+  )
+  select array_agg(f.job_id) into old_jobs from freed f;
+  delete from graphile_worker._private_jobs j where j.id in (
+    select k.id from graphile_worker._private_jobs k
+    where k.id = any (old_jobs) and k.locked_by like consumer || '/%' for update skip locked);
   select append_to_submissions(lost, array_agg('execution.lost'::text), now_at, array_agg(jsonb_build_object('attempt', s.attempts,
     'consumer', consumer, 'reason', why.reason, 'counts', why.counts,
     'evidence', case when octet_length(release_many.evidence::text) > 10000 then '{"left_out": "it is too long"}' else release_many.evidence end) order by s.ordinality))
