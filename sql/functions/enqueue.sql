@@ -24,13 +24,15 @@ as $$
   select exists (select from runledger.alive_workers() w where runledger.fits(task, runledger.tasks_of(w.toolchains)))
 $$;
 
--- The job of a submission. alone: a worker died while it ran this submission, so it runs without neighbours.
-create or replace function runledger.execution_job(id uuid, language text, priority smallint, alone boolean default false)
-returns graphile_worker.job_spec
+-- The job of a submission. alone: a worker died while it ran this submission, so it runs without neighbours. run_at: nobody
+-- fetches it before; null: it is available at once.
+create or replace function runledger.execution_job(
+  id uuid, language text, priority smallint, alone boolean default false, run_at timestamptz default null
+) returns graphile_worker.job_spec
 language sql stable
 as $$
   select (execution_task(language), case when alone then json_build_object('id', id, 'alone', true) else json_build_object('id', id) end,
-    null, null, 32767, null, priority, null)::graphile_worker.job_spec
+    null, run_at, 32767, null, priority, null)::graphile_worker.job_spec
 $$;
 
 -- Adds jobs of submissions, all in one statement and with one NOTIFY, which has the first of their ids and how many they are:
@@ -47,8 +49,8 @@ declare
   added integer;
 begin
   with added as (
-    insert into graphile_worker._private_jobs (task_id, payload, max_attempts, priority)
-    select coalesce(t.id, runledger.queue_task(j.identifier)), j.payload, j.max_attempts, j.priority
+    insert into graphile_worker._private_jobs (task_id, payload, max_attempts, priority, run_at)
+    select coalesce(t.id, runledger.queue_task(j.identifier)), j.payload, j.max_attempts, j.priority, coalesce(j.run_at, now())
     from unnest(jobs) with ordinality j left join graphile_worker._private_tasks t on t.identifier = j.identifier
     order by j.ordinality
     returning id
@@ -72,7 +74,7 @@ $$;
 -- each statement for 100 ms. Bitmap scans are off because they do not mark dead index entries, and in tables whose rows
 -- come and go most entries are dead.
 create or replace function runledger.enqueue_executions(
-  ids uuid[], languages text[], priorities smallint[], alone boolean[] default null
+  ids uuid[], languages text[], priorities smallint[], alone boolean[] default null, run_at timestamptz[] default null
 ) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -80,7 +82,8 @@ as $$
 begin
   if cardinality(ids) > 0 then
     perform add_executions(
-      (select array_agg(execution_job(ids[n], languages[n], priorities[n], alone[n]) order by n) from generate_subscripts(ids, 1) n));
+      (select array_agg(execution_job(ids[n], languages[n], priorities[n], alone[n], enqueue_executions.run_at[n]) order by n)
+       from generate_subscripts(ids, 1) n));
   end if;
 end
 $$;

@@ -1,7 +1,8 @@
 -- Takes executions back from a consumer. For each lease the event execution.lost is appended with the reason, and the
 -- submission waits again, with a job of its own that is next in line. The sweep does this for a consumer that died; a
 -- worker does it for itself when it stops or when its launcher failed. A lease that the consumer no longer has is passed
--- over. Where attempts are given, so is a lease of another attempt: a repeated call must not take back an execution that
+-- over. The job of the lease is deleted: unlocked, it would be a second one, and set_aside() counts one for each submission.
+-- Where attempts are given, so is a lease of another attempt: a repeated call must not take back an execution that
 -- was started after the first.
 --
 -- The reason is one of loss_reasons, which says whether the loss counts against the submission and how many such losses
@@ -12,12 +13,16 @@
 -- job after it is as any other, and the next worker without the language finds it again. A task stays in graphile-worker's table
 -- for ever, and each fetch reads it. So what is no name of a language makes none, and there are never many.
 --
+-- later: the consumer has no room for the program. Every worker may have none, no number of such losses ends the submission, and
+-- each attempt appends two events. So its new job waits, longer after each attempt, and 10 s at most. It waits in the queue: no
+-- worker holds it.
+--
 -- Evidence that is too long is left out: the event of the end has that of the last hundred losses.
 --
 -- released: the submissions of the executions that were taken back. ended: how many of them do not wait again.
 create or replace function runledger.release_many(
   consumer uuid, ids uuid[], reason text, evidence jsonb default '{}', attempts integer[] default null,
-  also_needs text default null, out released uuid[], out ended integer
+  also_needs text default null, later boolean default false, out released uuid[], out ended integer
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -29,6 +34,7 @@ declare
   lost submissions[];
   again submissions[];
   progress record;
+  old_jobs bigint[];
 begin
   select r.* into why from loss_reasons r where r.reason = release_many.reason;
   if not found then
@@ -45,7 +51,13 @@ begin
     return;
   end if;
   now_at := clock();
-  delete from leases l where l.submission_id = any (released);
+  with freed as (
+    delete from leases l where l.submission_id = any (released) returning l.job_id
+  )
+  select array_agg(f.job_id) into old_jobs from freed f;
+  delete from graphile_worker._private_jobs j where j.id in (
+    select k.id from graphile_worker._private_jobs k
+    where k.id = any (old_jobs) and k.locked_by like consumer || '/%' for update skip locked);
   select append_to_submissions(lost, array_agg('execution.lost'::text), now_at, array_agg(jsonb_build_object('attempt', s.attempts,
     'consumer', consumer, 'reason', why.reason, 'counts', why.counts,
     'evidence', case when octet_length(release_many.evidence::text) > 10000 then '{"left_out": "it is too long"}' else release_many.evidence end) order by s.ordinality))
@@ -63,7 +75,8 @@ begin
   end if;
   select * into progress from queue_progress();
   perform enqueue_executions(array_agg(s.id), array_agg(concat_ws('/', s.language, also_needs)),
-    array_agg(round_priority(progress.round, progress.round_base)), array_agg(s.deaths > 0))
+    array_agg(round_priority(progress.round, progress.round_base)), array_agg(s.deaths > 0),
+    case when later then array_agg(now() + least(0.1 * 2 ^ (least(s.attempts, 8) - 1), 10) * interval '1 second') end)
   from unnest(again) s having count(*) > 0;
 end
 $$;

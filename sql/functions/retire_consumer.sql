@@ -1,7 +1,6 @@
 -- Ends a consumer and takes back everything that it had, in one transaction: its executions are lost for the reason and
--- their submissions wait again, the jobs that it locked are unlocked, and the jobs of its executions are deleted (each
--- submission has a new one). executions: how many it had; null if the consumer had ended before. ended: how many of their
--- submissions do not wait again.
+-- their submissions wait again with new jobs, and the other jobs that it locked are unlocked. executions: how many it had; null
+-- if the consumer had ended before. ended: how many of their submissions do not wait again.
 create or replace function runledger.retire_consumer(
   consumer uuid, reason text, evidence jsonb default '{}', out executions integer, out ended integer
 )
@@ -10,18 +9,15 @@ as $$
 declare
   locked_jobs bigint[];
   leased_ids uuid[];
-  stale_jobs bigint[];
 begin
   if not end_consumer(consumer, reason) then
     return;
   end if;
   -- Before any submission is locked: this reads all jobs.
   locked_jobs := jobs_locked_by(consumer, '{}');
-  select coalesce(array_agg(submission_id), '{}'), coalesce(array_agg(job_id), '{}') into leased_ids, stale_jobs
-  from leases where consumer_id = consumer;
+  select coalesce(array_agg(submission_id), '{}') into leased_ids from leases where consumer_id = consumer;
   select r.ended into ended from release_many(consumer, leased_ids, reason, evidence) r;
   perform unlock_jobs_of(consumer, locked_jobs);
-  perform graphile_worker.complete_jobs(lock_jobs(stale_jobs));
   executions := cardinality(leased_ids);
 end
 $$;
@@ -48,14 +44,13 @@ language plpgsql set search_path = runledger, pg_temp
 as $$
 declare
   names text[];
-  unlocked bigint;
 begin
   select p.lockers into names from consumers p where p.id = consumer and p.ended_at is not null;
   update graphile_worker._private_jobs j set locked_at = null, locked_by = null
   where j.id in (select k.id from graphile_worker._private_jobs k
     where k.id = any (job_ids) and (k.locked_by like consumer || '/%' or k.locked_by = any (names)) for no key update skip locked);
-  get diagnostics unlocked = row_count;
-  perform announce_jobs() where unlocked > 0;
+  -- Also for those that release_many() has replaced: the turn of a new job may be that of the consumer that has ended.
+  perform announce_jobs() where cardinality(job_ids) > 0;
 end
 $$;
 

@@ -7,7 +7,7 @@
  *     the lease is gone when a large order is read, which comes after the start.
  *   * A fault (a SandboxFault, or anything else that the executor throws) never becomes a verdict: the execution is released
  *     and runs elsewhere. It counts as a death if the program may have caused it.
- *   * What finds no room on this worker gives its slot back, and is released after a pause that grows with its attempts.
+ *   * What finds no room on this worker is released, too, and its new job waits in the queue for a while (release_many).
  *   * If the submission is cancelled, its run is ended, and nothing is reported: its lease is gone. A report that was on its way
  *     is refused.
  *   * A result is kept until the database has taken it, has rejected it twice, or the lease is lost. After a rejection the
@@ -51,8 +51,6 @@ export type ExecuteOptions = {
   readonly onSandbox: (works: boolean) => void;
   readonly log: Log;
   readonly observe: Observer;
-  /** Waits, or rejects once the signal is aborted. */
-  readonly pause?: (ms: number, signal: AbortSignal) => Promise<unknown>;
 };
 
 export type Observer = {
@@ -60,6 +58,8 @@ export type Observer = {
   ended(language: string, verdict: string): void;
   /** `ended`: how many of these submissions do not run again. */
   lost(reason: string, count: number, ended: number): void;
+  /** An execution found no room on this worker. */
+  noRoom(): void;
 };
 
 /** The lease belongs to another consumer now, or to nobody. */
@@ -162,9 +162,9 @@ async function run(
       })
       .finally(progress.end);
   } catch (error) {
-    if (one.isCancelled()) logOf(options, started).debug('cancelled');
-    else await release(options, membership, started, error, { slot, one });
-    return;
+    if (one.isCancelled()) return logOf(options, started).debug('cancelled');
+    slot.fail();
+    return release(options, membership, started, error);
   }
   slot.leave();
   mark('worker has the outcome');
@@ -260,11 +260,11 @@ async function release(
   membership: Membership,
   started: Started,
   error: unknown,
-  waiting: Pick<Entered, 'slot' | 'one'> | null = null,
 ): Promise<void> {
   const { submission_id: id, attempt } = started.order;
   if (membership.lost.aborted) throw new LeaseLost(id);
   const { reason, failed } = lossOf(error, options.cut.aborted);
+  const no_room = failed && reason === 'no_slot';
   if (error instanceof Rejected)
     logOf(options, started).error(
       { err: error },
@@ -272,37 +272,23 @@ async function release(
     );
   else if (failed) {
     const log = logOf(options, started);
-    if (reason === 'no_slot') log.warn({ reason: String(error) }, NO_ROOM);
+    if (no_room) log.warn({ reason: String(error) }, NO_ROOM);
     else log.error({ err: error }, 'the execution failed, not the program');
     // A program that fills the machine must not stop the worker for others: it runs without neighbours next.
     if (!isOutOfMemory(error)) options.onSandbox(false);
   }
-  if (waiting !== null && findsNoRoom(error)) {
-    const { slot, one } = waiting;
-    slot.leave();
-    await pauseOf(options)(roomPauseMs(attempt), one.signal).catch(() => {});
-    if (one.isCancelled()) return;
-    if (membership.lost.aborted) throw new LeaseLost(id);
-  }
+  if (no_room) options.observe.noRoom();
   const also_needs = error instanceof LanguageMissing ? error.language : null;
   const evidence =
     failed || also_needs
       ? { fault: nameOf(error), ...(also_needs && { language: also_needs }) }
       : {};
   const { released, ended } = await untilReleased(options, membership, started, () =>
-    membership.executions().release([id], reason, evidence, [attempt], also_needs),
+    membership.executions().release([id], reason, evidence, [attempt], also_needs, no_room),
   );
   if (released.length === 0) throw new LeaseLost(id);
   options.observe.lost(reason, 1, ended);
 }
-
-const pauseOf = ({ pause = (ms, signal) => wait(ms, null, { signal }) }: ExecuteOptions) => pause;
-
-/**
- * Once released it is next in line again, no loss for this reason ends it, and each attempt appends two events. So each pause
- * is longer than the one before.
- */
-const roomPauseMs = (attempt: number) => Math.min(100 * 2 ** (attempt - 1), MOST_PAUSE_MS);
 
 /** While the lease is here, nobody else runs the submission. So this asks until the database takes it. */
 async function untilReleased<T>(

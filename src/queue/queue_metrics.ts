@@ -26,10 +26,16 @@ export function executionObserver(metrics: Metrics, languages: readonly string[]
     ['phase', 'language'],
   );
   const lost = observeLost(metrics);
+  const no_room = metrics.counter(
+    'runledger_no_room_total',
+    'Executions for which this worker had no room: on its disk, in memory, for a process, or no launcher. Its log has the reason.',
+  );
+  no_room.add({}, 0);
   return {
     phase: (phase, language, seconds) => phases.observe(seconds, { phase, language }),
     ended: (language, verdict) => executions.add({ language, verdict }),
     lost,
+    noRoom: () => no_room.add({}),
   };
 }
 

@@ -29,7 +29,8 @@
  * worker, so:
  *   * no more are prefetched than will likely begin within PREFETCH_MS, judged by the durations of the last executions;
  *   * nothing is prefetched while an execution runs longer than that, or has many tests;
- *   * a reservation that was not served in time shows that the judgement was wrong: the durations are learned again.
+ *   * a reservation that was not served in time, and an execution that failed, show that the judgement was wrong: the durations
+ *     are learned again.
  */
 import type { SpareSlot } from '../executor/tests_in_turn.ts';
 
@@ -47,6 +48,8 @@ export type SlotReservation = {
   pass(signal: AbortSignal): Promise<void>;
   /** A slot beside its own, if nothing else has a reservation for it; else null. */
   spare(): SpareSlot | null;
+  /** It has failed. So how long it and those before it ran says nothing of those that come: the durations are learned again. */
+  fail(): void;
   /** Gives the slot or the reservation back. Calling it again does nothing. */
   leave(): void;
 };
@@ -160,6 +163,7 @@ export function createSlots(options: SlotsOptions): Slots {
     let run: Running | null = null;
     let passes = false;
     let gone = false;
+    let failed = false;
     let weight = alone ? count : 1;
     const number = ++numbers;
     reserved += weight;
@@ -280,6 +284,10 @@ export function createSlots(options: SlotsOptions): Slots {
           },
         };
       },
+      fail() {
+        failed = true;
+        durations_ms = [];
+      },
       leave() {
         if (gone) return;
         gone = true;
@@ -289,7 +297,7 @@ export function createSlots(options: SlotsOptions): Slots {
         if (passes) passers -= 1;
         fresh.delete(number);
         if (run !== null) {
-          durations_ms = [...durations_ms, now() - run.since_ms].slice(-REMEMBERED);
+          if (!failed) durations_ms = [...durations_ms, now() - run.since_ms].slice(-REMEMBERED);
           vacate(run);
         } else admit();
         onFree();

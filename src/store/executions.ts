@@ -62,6 +62,8 @@ export type Executions = LiveOutput & {
     attempts?: readonly number[],
     /** The language of their checker or interactor, which this worker does not have. */
     also_needs?: string | null,
+    /** Nobody starts them again before a pause, which grows with their attempts. */
+    later?: boolean,
   ): Promise<Released>;
   /** How many tests of an execution have ended. Nothing depends on it: a report may be lost. */
   progress(progress: Progress): Promise<void>;
@@ -131,11 +133,18 @@ export function createExecutions(
     start: (command) => starts.add(command),
     order: (command) => orders.add(command),
     complete: (command) => completions.add(command),
-    async release(submission_ids, reason, evidence = {}, attempts, also_needs = null) {
+    async release(
+      submission_ids,
+      reason,
+      evidence = {},
+      attempts,
+      also_needs = null,
+      later = false,
+    ) {
       const [row] = await db<Released[]>`
         select released, ended from runledger.release_many(${consumer_id}, ${`{${submission_ids.join(',')}}`}::text::uuid[],
           ${reason}, ${jsonText(evidence)}::text::jsonb,
-          ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[], ${also_needs})`;
+          ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[], ${also_needs}, ${later})`;
       return row!;
     },
     async progress({ submission_id, attempt, done, of }) {

@@ -217,7 +217,10 @@ t.test('what an alert looks for is there with 0 before it happens', async (t) =>
   );
   t.ok(looked_for.length >= 6, 'the alerts look for something');
   for (const { alert, name, text } of looked_for) {
-    const series = page.filter((line) => line.startsWith(`${name}{`) && line.includes(text));
+    const series = page.filter(
+      (line) =>
+        [`${name}{`, `${name} `].some((head) => line.startsWith(head)) && line.includes(text),
+    );
     t.ok(series.length > 0, `${alert}: ${name}{${text}}`);
     for (const line of series) t.match(line, / 0$/);
   }

@@ -258,8 +258,8 @@ export const queueMutants: readonly Mutant[] = [
     ],
     [
       'a submission that took a worker down runs alone',
-      'array_agg(s.deaths > 0))',
-      'array_agg(false))',
+      'array_agg(s.deaths > 0),',
+      'array_agg(false),',
     ],
   ),
   ...inFile(
@@ -406,6 +406,11 @@ export const queueMutants: readonly Mutant[] = [
       'a wait that is given up makes the durations be learned again',
       'if (giveUp()) durations_ms = [];',
       'giveUp();',
+    ],
+    [
+      'one that failed makes the durations be learned again',
+      'failed = true;\n        durations_ms = [];',
+      'failed = true;',
     ],
     [
       'nothing is fetched beside one that runs alone',

@@ -308,10 +308,11 @@ t.test('what arrives after the fence does not count, and goes back to the queue'
   await until(async () => (await s.status(id)) !== 'pending');
   t.equal(await advanceEpoch(s.w.worker, s.consumer_id, 2, s.in_flight.known()), true);
   t.same([s.begun, s.in_flight.size, await s.status(id)], [[], 0, 'pending']);
-  t.match(
-    await s.jobs(),
-    [{ locked_by: null }, { locked_by: null }],
-    'the stale job and a new one',
+  const jobs = await s.jobs();
+  t.same(
+    jobs.map(({ id, locked_by }) => ({ id, locked_by })),
+    [{ id: '2', locked_by: null }],
+    'the new job alone',
   );
 });
 

@@ -6,12 +6,7 @@ import { SandboxFault } from '../../src/executor/sandbox.ts';
 import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { createLog } from '../../src/log.ts';
 import type { Membership } from '../../src/queue/epoch.ts';
-import {
-  createExecuteTask,
-  type Execute,
-  type ExecuteOptions,
-  LeaseLost,
-} from '../../src/queue/execute_task.ts';
+import { createExecuteTask, type Execute, LeaseLost } from '../../src/queue/execute_task.ts';
 import { createRuns } from '../../src/queue/runs.ts';
 import { createSlots } from '../../src/queue/slots.ts';
 import { SMALL_ORDERS_BYTES } from '../../src/store/executions.ts';
@@ -24,9 +19,9 @@ import { inTime } from '../support/eventually.ts';
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 type Test = { teardown(work: () => unknown): void };
 
-type Scene = { slots?: number; pause?: ExecuteOptions['pause'] };
+type Scene = { slots?: number };
 
-async function scene(t: Test, { slots: count = 2, pause }: Scene = {}) {
+async function scene(t: Test, { slots: count = 2 }: Scene = {}) {
   const w = await world(t);
   await w.tier('free', 0, 0);
   const { digest } = await w.key({ tier: 'free' });
@@ -40,6 +35,7 @@ async function scene(t: Test, { slots: count = 2, pause }: Scene = {}) {
   const sandbox: boolean[] = [];
   const losses: string[] = [];
   const given_up: number[] = [];
+  const no_room: number[] = [];
   const membership: Membership = {
     consumer_id,
     executions: () => ({
@@ -58,7 +54,6 @@ async function scene(t: Test, { slots: count = 2, pause }: Scene = {}) {
       execute,
       mayStart: () => true,
       cut: cut.signal,
-      ...(pause && { pause }),
       onSandbox: (works) => sandbox.push(works),
       log,
       observe: {
@@ -68,6 +63,7 @@ async function scene(t: Test, { slots: count = 2, pause }: Scene = {}) {
           losses.push(reason);
           given_up.push(ended);
         },
+        noRoom: () => no_room.push(1),
       },
     });
   const run = (job: FetchedJob, execute: Execute = async () => outcome()) =>
@@ -101,6 +97,7 @@ async function scene(t: Test, { slots: count = 2, pause }: Scene = {}) {
     sandbox,
     losses,
     given_up,
+    no_room,
     run,
     fetched,
     events,
@@ -359,38 +356,25 @@ t.test('a fault is no verdict: the execution is released for its reason', async 
   );
 });
 
-t.test('one that finds no room waits longer each time, without a slot', async (t) => {
-  const pauses: number[] = [];
-  const seen: unknown[] = [];
-  let end = async () => {};
-  const s = await scene(t, {
-    slots: 1,
-    async pause(ms) {
-      pauses.push(ms);
-      seen.push([s.slots.free(), (await s.events(job.submission_id)).at(-1)!.type]);
-      await end();
-    },
-  });
-  const fetch = { consumer_id: s.consumer_id, epoch: 1, tasks: ['execute_python'], at_most: 1 };
+t.test('one that finds no room goes back at once, and waits in the queue', async (t) => {
+  const s = await scene(t);
+  const job = await s.fetched();
+  // As after many attempts: the longest wait.
+  await s.w.db`update runledger.submissions set attempts = 20 where id = ${job.submission_id}`;
+  await s.w.db`update runledger.leases set attempt = 20 where submission_id = ${job.submission_id}`;
+  const late = {
+    ...job,
+    started: { ...job.started!, order: { ...job.started!.order, attempt: 20 } },
+  };
   const finds = () => Promise.reject(new SandboxFault('no_room', 'the disk is full'));
-  const again = async () => ([job] = (await fetchExecutions(s.w.worker, fetch)) as [FetchedJob]);
-  let job = await s.fetched();
-  for (let attempt = 1; attempt <= 3; attempt += 1) {
-    if (attempt > 1) await again();
-    t.equal(await s.run(job, finds), 'finished');
-    t.match((await s.events(job.submission_id)).at(-1), { facts: { reason: 'no_slot' } });
-  }
-  t.same(pauses, [100, 200, 400]);
-  t.same(seen, Array(3).fill([1, 'execution.started']), 'its lease is here, and its slot free');
-
-  await again();
-  end = async () => s.runs.cancel([job.submission_id]);
-  t.equal(await s.run(job, finds), 'finished', 'it is cancelled during the pause');
-  t.same((await s.events(job.submission_id)).at(-1)!.type, 'execution.started');
-
-  job = await s.fetched();
-  end = async () => s.lost.abort();
-  await t.rejects(s.run(job, finds), LeaseLost);
+  t.equal(await s.run(late, finds), 'finished');
+  const seen = await s.w.db`
+    select s.status, (select count(*)::integer from runledger.leases) as leases,
+      j.run_at - j.created_at > interval '9 seconds' as waits, j.run_at - j.created_at < interval '11 seconds' as comes
+    from runledger.submissions s join graphile_worker._private_jobs j
+      on j.payload ->> 'id' = s.id::text and j.locked_by is null where s.id = ${job.submission_id}`;
+  t.same([...seen], [{ status: 'pending', leases: 0, waits: true, comes: true }]);
+  t.same([s.losses, s.no_room], [['no_slot'], [1]]);
 });
 
 t.test('a submission that is given up for its failures is counted once', async (t) => {

@@ -118,6 +118,23 @@ t.test(
   },
 );
 
+t.test(
+  'after one that failed, nothing is prefetched until the durations are learned',
+  async (t) => {
+    const { slots, runs } = given();
+    await runs(16, 1);
+    t.equal(slots.free(), 6);
+    const fails = slots.reserve();
+    await fails.enter();
+    fails.fail();
+    fails.leave();
+    await runs(15, 1);
+    t.equal(slots.free(), 2, 'how long the failed one ran does not count');
+    await runs(1, 1);
+    t.equal(slots.free(), 6);
+  },
+);
+
 t.test('a newcomer enters before the many of somebody else', async (t) => {
   const { slots } = given({ count: 1 });
   const order: string[] = [];
