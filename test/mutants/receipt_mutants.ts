@@ -62,13 +62,14 @@ export const receiptMutants: readonly Mutant[] = [
     ],
     [
       'the digest decides',
-      "fitting.some(right) ? null : 'it is not what the log has the digest of'",
-      'fitting.some(right) ? null : null',
+      "is_right ? null : 'it is not what the log has the digest of'",
+      'is_right ? null : null',
     ],
+    ['all outputs may be base64', 'is_base64 ? decoded : text', 'text'],
     [
-      'an output may be base64',
-      '=== field ? [text, decoded] : [text]',
-      '=== field ? [text] : [text]',
+      'an output is not base64 beside one that is text',
+      'problemsIn(decoded) < problemsIn(text)',
+      'problemsIn(decoded) > 0',
     ],
   ),
   ...inFile(
@@ -78,7 +79,7 @@ export const receiptMutants: readonly Mutant[] = [
     ['a receipt has the end', '!hasEnded(folded.status)', 'false'],
     [
       'bytes without a digest are empty',
-      "fitting.length > 0 ? null : 'the log has no bytes of it'",
+      "bytes.length === 0 ? null : 'the log has no bytes of it'",
       'null',
     ],
     ['what was not given is said', 'if (rest.length > 0)', 'if (rest.length > 9)'],
