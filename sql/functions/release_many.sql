@@ -15,7 +15,8 @@
 --
 -- later: the consumer has no room for the program. Every worker may have none, no number of such losses ends the submission, and
 -- each attempt appends two events. So its new job waits, longer after each attempt, and 10 s at most. It waits in the queue: no
--- worker holds it.
+-- worker holds it. And it takes the next round of its key, as a new submission does: if it were next in line, as others are after
+-- a loss, a few of them would come before all newcomers again and again.
 --
 -- Evidence that is too long is left out: the event of the end has that of the last hundred losses.
 --
@@ -33,8 +34,10 @@ declare
   why record;
   lost submissions[];
   again submissions[];
+  one submissions;
   progress record;
-  old_jobs bigint[];
+  round bigint;
+  rounds bigint[] := '{}';
 begin
   select r.* into why from loss_reasons r where r.reason = release_many.reason;
   if not found then
@@ -51,18 +54,24 @@ begin
     return;
   end if;
   now_at := clock();
+  -- A job that is not locked was given back with its lease still held. One that another consumer has locked is left to it.
   with freed as (
-    delete from leases l where l.submission_id = any (released) returning l.job_id
+    delete from leases l where l.submission_id = any (released) returning l.job_id, l.submission_id
   )
-  select array_agg(f.job_id) into old_jobs from freed f;
   delete from graphile_worker._private_jobs j where j.id in (
-    select k.id from graphile_worker._private_jobs k
-    where k.id = any (old_jobs) and k.locked_by like consumer || '/%' for update skip locked);
+    select k.id from freed f join graphile_worker._private_jobs k on k.id = f.job_id
+    where (k.payload ->> 'id')::uuid = f.submission_id and (k.locked_by is null or k.locked_by like consumer || '/%')
+    for update of k skip locked);
   select append_to_submissions(lost, array_agg('execution.lost'::text), now_at, array_agg(jsonb_build_object('attempt', s.attempts,
     'consumer', consumer, 'reason', why.reason, 'counts', why.counts,
     'evidence', case when octet_length(release_many.evidence::text) > 10000 then '{"left_out": "it is too long"}' else release_many.evidence end) order by s.ordinality))
   into lost from unnest(lost) with ordinality s;
 
+  if later then
+    -- Before the locks of what ends.
+    perform from key_usage u join keys k on k.id = u.key_id
+    where u.key_id in (select s.key_id from unnest(lost) s) order by k.account_id, u.key_id for update of u;
+  end if;
   again := fail_hopeless(lost, why.reason, now_at);
   ended := cardinality(lost) - coalesce(cardinality(again), 0);
   if also_needs !~ '^[a-z0-9]{1,20}$' then
@@ -74,10 +83,18 @@ begin
     also_needs := null;
   end if;
   select * into progress from queue_progress();
-  perform enqueue_executions(array_agg(s.id), array_agg(concat_ws('/', s.language, also_needs)),
-    array_agg(round_priority(progress.round, progress.round_base)), array_agg(s.deaths > 0),
-    case when later then array_agg(now() + least(0.1 * 2 ^ (least(s.attempts, 8) - 1), 10) * interval '1 second') end)
-  from unnest(again) s having count(*) > 0;
+  foreach one in array coalesce(again, '{}') loop
+    round := progress.round;
+    if later then
+      update key_usage u set round = greatest(progress.round, u.round + 1) where u.key_id = one.key_id returning u.round into round;
+    end if;
+    rounds := rounds || round;
+  end loop;
+  perform enqueue_executions(array_agg(s.id order by n), array_agg(concat_ws('/', s.language, also_needs) order by n),
+    array_agg(round_priority(rounds[n], progress.round_base) order by n), array_agg(s.deaths > 0 order by n),
+    case when later then
+      array_agg(now() + least(0.1 * 2 ^ (least(s.attempts, 8) - 1), 10) * interval '1 second' order by n) end)
+  from generate_subscripts(again, 1) n cross join lateral (select again[n].*) s having count(*) > 0;
 end
 $$;
 

@@ -57,9 +57,12 @@ begin
     delete from graphile_worker._private_jobs j where j.id = any (jobs) and j.locked_at is null
     returning (j.payload ->> 'id')::uuid as id, j.task_id
   ), put as (
+    -- An older version could leave two jobs of one submission.
     insert into gated (key_id, submission_id, aside)
-    select s.key_id, s.id, replace(t.identifier, execution_task(''), '') from left_over l
+    select distinct on (s.id) s.key_id, s.id, replace(t.identifier, execution_task(''), '') from left_over l
     join submissions s on s.id = l.id join graphile_worker._private_tasks t on t.id = l.task_id where s.status = 'pending'
+    order by s.id, t.identifier
+    on conflict do nothing
     returning key_id
   ), counted as (
     update key_usage u set dispatched = u.dispatched - p.n, round = u.round - p.n

@@ -139,16 +139,16 @@ export async function cancelHopeless(db: Db, id: string): Promise<string | null>
 /**
  * What has to end before one more rerun may begin; null: nothing.
  *
- * A submission waits for a worker if it has a job that a living one takes, also after a loss. One that waits for the limit of its
- * key, or for a worker that is not alive, is not delayed by a rerun, nor is a rerun that waits so. The running reruns are counted
- * by their keys: also those of a command that runs beside this one, or was stopped.
+ * A submission waits for a worker if it has a job that a living one takes now, also after a loss. One that waits for the limit of
+ * its key, for a worker that is not alive, or for its time because no worker had room, is not delayed by a rerun, nor is a rerun
+ * that waits so. The running reruns are counted by their keys: also those of a command that runs beside this one, or was stopped.
  */
 export async function findObstacle(db: Db, at_once: number): Promise<string | null> {
   const [row] = await db<{ some_wait: boolean; reruns: string }[]>`
     select exists (
       select from graphile_worker._private_jobs j where j.task_id = any (array(
         select t.id from graphile_worker._private_tasks t where runledger.is_execution(t.identifier) and runledger.has_worker(t.identifier)
-      )) and (select s.status from runledger.submissions s where s.id = (j.payload ->> 'id')::uuid) = 'pending'
+      )) and j.run_at <= now() and (select s.status from runledger.submissions s where s.id = (j.payload ->> 'id')::uuid) = 'pending'
     ) as some_wait, (
       select count(*) from runledger.leases l join runledger.submissions s on s.id = l.submission_id
       join runledger.keys k on k.id = s.key_id where k.tier = ${TIER}

@@ -9,7 +9,8 @@ import { VERDICT_NAMES } from '../../src/domain/verdicts.ts';
 import { DELIVERIES_AT_ONCE } from '../../src/queue/web_jobs.ts';
 import { advanceEpoch, registerConsumer } from '../../src/store/consumers.ts';
 import { SMALL_ORDERS_BYTES } from '../../src/store/executions.ts';
-import { fetchExecutions } from '../../src/store/jobs.ts';
+import { fetchExecutions, returnJob } from '../../src/store/jobs.ts';
+import { findObstacle } from '../../src/store/reruns.ts';
 import { createTestSets } from '../../src/store/test_sets.ts';
 import { verify } from '../../src/store/verify.ts';
 import { lockWaits } from '../support/lock_waits.ts';
@@ -208,7 +209,47 @@ t.test('a released submission waits again, with its place and a new job', async 
   t.match(await rowOf(s), { status: 'pending', attempts: 1, deaths: 0 });
   t.same(await placesOf(s), { dispatched: 1, gated: 0 });
   const [jobs] = await s.w.db`select count(*)::integer as n from graphile_worker._private_jobs`;
-  t.equal(jobs!['n'], 2, 'the old job is deleted by its worker');
+  t.equal(jobs!['n'], 1, 'the old job has gone with its lease');
+});
+
+t.test(
+  'what no worker has room for comes in turn with newcomers, and delays no rerun',
+  async (t) => {
+    const w = await world(t);
+    const { submit } = w.submissions();
+    const [large, small] = [await w.key(), await w.key()];
+    const add = async (key: typeof large) =>
+      idOf(await submit({ secret_digest: key.digest, submission: submission() }));
+    const { id: consumer_id, executions } = await w.consumer({ slots: 5 });
+    const fetch = { consumer_id, epoch: 1, tasks: ['execute_python'], at_most: 5 };
+    const roomless = [await add(large), await add(large), await add(large)];
+    const fetched = await fetchExecutions(w.worker, fetch);
+    t.equal(fetched.length, 3);
+    for (const { submission_id } of fetched)
+      await executions.release([submission_id], 'no_slot', {}, [1], null, true);
+    // A moment later they wait longer than that.
+    await w.db`update graphile_worker._private_jobs set run_at = now() + interval '1 hour'`;
+    t.equal(await findObstacle(w.db, 1), null, 'no rerun waits for them');
+    const newcomers = [await add(small), await add(small)];
+    t.match(await findObstacle(w.db, 1), /until no submission waits/);
+    await w.db`update graphile_worker._private_jobs set run_at = now() - interval '1 s' where payload ->> 'id' = any (${roomless})`;
+    const next = await fetchExecutions(w.worker, fetch);
+    const ofLast = (ids: readonly string[]) =>
+      Math.max(...next.filter((job) => ids.includes(job.submission_id)).map((job) => job.priority));
+    t.equal(next.length, 5);
+    t.ok(ofLast(newcomers) < ofLast(roomless), 'they are not all before the second newcomer');
+  },
+);
+
+t.test('a job that went back before its lease is deleted with it', async (t) => {
+  const s = await scene(t);
+  const fetch = { consumer_id: s.mine.id, epoch: 1, tasks: ['execute_python'], at_most: 1 };
+  const [job] = await fetchExecutions(s.w.worker, fetch);
+  await returnJob(s.w.worker, s.mine.id, job!, 'the release failed');
+  t.match(await s.mine.executions.release([s.id], 'shutdown'), { released: [s.id] });
+  const jobs = await s.w
+    .db`select payload ->> 'id' as id, last_error from graphile_worker._private_jobs`;
+  t.strictSame([...jobs], [{ id: s.id, last_error: null }]);
 });
 
 t.test('a consumer has no more slots than its process can have', async (t) => {
