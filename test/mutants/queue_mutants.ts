@@ -258,8 +258,8 @@ export const queueMutants: readonly Mutant[] = [
     ],
     [
       'a submission that took a worker down runs alone',
-      'array_agg(s.deaths > 0),',
-      'array_agg(false),',
+      'array_agg(s.deaths > 0 order by n),',
+      'array_agg(false order by n),',
     ],
   ),
   ...inFile(
