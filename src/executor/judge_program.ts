@@ -224,6 +224,7 @@ export class Judge {
       protocol: this.#order.protocol,
       judgement,
       stderr: report.stderr,
+      stderr_end: report.stderr_end ?? new Uint8Array(),
       feedback,
       unchanged: new Set(left.filter((file) => isSame(feedback, file)).map(({ path }) => path)),
       ...rules,
