@@ -306,8 +306,11 @@ t.test('a process whose first thread has ended goes on until its last thread end
     const died = await sandbox.runPair(inThread('os.kill(os.getpid(), 11)'), inThread(ends));
     t.match(died, { program: { signal: 11 }, interactor: { exit_code: 43 } });
     t.equal(died.program_ended_first, true, 'the honest twin: all of its threads ended');
-    const many =
-      'import threading\nfor n in range(20): threading.Thread(target=signal.pause).start()';
+    // Degraded, the stacks of threads count for the limit of memory.
+    const many = `
+import threading
+threading.stack_size(1 << 18)
+for n in range(20): threading.Thread(target=signal.pause, daemon=True).start()`;
     const with_threads = side(`${many}\nos.kill(os.getpid(), 11)`, { limits: LONG });
     const died_with = await sandbox.runPair(with_threads, side(ends, { limits: LONG }));
     t.match(died_with, { program: { signal: 11 }, interactor: { exit_code: 43 } });
