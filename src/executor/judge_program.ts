@@ -189,6 +189,7 @@ export class Judge {
         max_bytes: this.#passes > 1 ? FEEDBACK_BYTES_OF_PASSES : FEEDBACK_BYTES,
         max_files: FEEDBACK_MOST_FILES,
         cut: { patterns: MESSAGE_FILES.length, bytes: MESSAGE_KEPT_BYTES },
+        refuses_others: true,
       },
     };
   }
@@ -223,6 +224,7 @@ export class Judge {
       protocol: this.#order.protocol,
       judgement,
       stderr: report.stderr,
+      stderr_end: report.stderr_end ?? new Uint8Array(),
       feedback,
       unchanged: new Set(left.filter((file) => isSame(feedback, file)).map(({ path }) => path)),
       ...rules,
@@ -246,7 +248,7 @@ export class Judge {
 
   /** A state of its own may be in the folder, if there are several passes. */
   #kept(): readonly string[] {
-    return this.#passes > 1 ? [...MESSAGE_FILES, ...OF_ANY_DEPTH] : FEEDBACK_FILES;
+    return this.#passes > 1 ? [...FEEDBACK_FILES, ...OF_ANY_DEPTH] : FEEDBACK_FILES;
   }
 
   #place(name: string, content: BoxContent) {

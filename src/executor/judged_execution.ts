@@ -67,7 +67,7 @@ export async function executeJudged(
   try {
     const judge = await judgeOf(parts, order.account_id, judging, contents);
     try {
-      const problem = fileProblem(judging) ?? (await judge?.prepare(signal)) ?? null;
+      const problem = requestProblem(judging) ?? (await judge?.prepare(signal)) ?? null;
       if (problem !== null) return unjudged(execution, judge, problem);
       return judged(execution, judge, await runTests(execution, judge, watchers));
     } finally {
@@ -212,7 +212,8 @@ function requireLanguage({ toolchains }: JudgedParts, judging: Judging): void {
 }
 
 /** A request is rejected for its own interactor; an older one was not. Whether a stored set has one is known only here. */
-function fileProblem(judging: Judging): string | null {
+function requestProblem(judging: Judging): string | null {
+  if (judging.clash !== undefined) return judging.clash;
   if (judging.transcript && judging.outputs.length > 0)
     return 'transcript, outputs: a run keeps one of them';
   const named = (['stdin_file', 'stdout_file'] as const).filter((name) => judging[name] !== null);

@@ -37,6 +37,8 @@ export type BoxRequest = {
     max_files: number;
     /** Files of the first patterns are cut to so many bytes. */
     cut?: { patterns: number; bytes: number };
+    /** What a pattern names, and is no regular file, is refused. Else it counts as not there. */
+    refuses_others?: boolean;
   };
   /** the account whose warm interpreter may run it */
   zygote?: { account: string };
@@ -185,8 +187,8 @@ export function encodeRequest(request: BoxRequest, kind: RunKind): Uint8Array[] 
   }
   if (request.keep !== undefined) {
     const { patterns, max_bytes, max_files, cut = { patterns: 0, bytes: 0 } } = request.keep;
-    const cuts = [number32(cut.patterns), number32(cut.bytes)];
-    field(FIELD.keep, number64(max_bytes), number32(max_files), ...cuts);
+    const rules = [cut.patterns, cut.bytes, request.keep.refuses_others ? 1 : 0];
+    field(FIELD.keep, number64(max_bytes), number32(max_files), ...rules.map(number32));
     for (const pattern of patterns) field(FIELD.keep_pattern, text(pattern));
   }
   if (kind === 'stream') field(FIELD.stream);

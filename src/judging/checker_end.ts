@@ -8,8 +8,8 @@
  * ignored.
  *
  * `testlib`: it exits with 0 for a right output, with 1 or 2 for a wrong one, with 3 for a failure of its own, and with 7
- * for points, which it prints on stderr as `points 12.5 message`. Points above 0 make the output right, 0 points make it
- * wrong. Its message is what it printed on stderr.
+ * for points, which it prints on stderr as `points 12.5 message`, before anything else. Points above 0 make the output
+ * right, 0 points make it wrong. Its message is what it printed on stderr.
  *
  * Every other end is a failure of the checker and never the program's fault: another exit code, a signal, a limit of its
  * own, a score that is no number.
@@ -35,6 +35,8 @@ export type CheckerRun = {
   /** of its own run, under its own limits */
   judgement: Pick<Judgement, 'verdict' | 'exit_code' | 'signal' | 'limit_exceeded'>;
   stderr: Uint8Array;
+  /** Where stderr has more than is kept: its last bytes. */
+  stderr_end: Uint8Array;
   /** The files that it left, by name: those of FEEDBACK_FILES, or less. */
   feedback: ReadonlyMap<string, Uint8Array>;
   /** Those of them that were there before, from an earlier pass, and are the same still. */
@@ -98,14 +100,18 @@ function pointsLeft(
 ): number | null | string {
   const [score, multiplier] = [feedback.get(SCORE), feedback.get(MULTIPLIER)];
   if (score !== undefined && multiplier !== undefined) return `left ${SCORE} and ${MULTIPLIER}`;
-  if (score !== undefined)
-    return decimalFrom(messageText(score).trim()) ?? `left no number in ${SCORE}`;
+  if (score !== undefined) return numberIn(score) ?? `left no number in ${SCORE}`;
   if (multiplier === undefined) return null;
   if (accept_score === null) return `left ${MULTIPLIER}, and the score of its test is unbounded`;
-  const share = decimalFrom(messageText(multiplier).trim());
+  const share = numberIn(multiplier);
   if (share === null || share < 0 || share > 1)
     return `left no number from 0 to 1 in ${MULTIPLIER}`;
   return share * accept_score;
+}
+
+/** In all of its bytes, white space around it aside. */
+function numberIn(file: Uint8Array): number | null {
+  return decimalFrom(Buffer.from(file).toString('utf8').trim());
 }
 
 const TESTLIB_KINDS: Readonly<Record<number, CheckerEnd['kind']>> = {
@@ -122,22 +128,39 @@ function testlibEnd(run: CheckerRun, exit_code: number | null): CheckerEnd {
   if (exit_code !== 7) {
     return failed(run, `exited with ${exit_code}: right is 0, wrong is 1 or 2, points are 7`);
   }
-  const points = pointsPrinted(run.stderr);
-  if (points === null || points < 0) {
-    return failed(run, 'exited with 7 and printed no points from 0 on stderr');
-  }
+  const points = pointsPrinted(run);
+  if (typeof points === 'string') return failed(run, `exited with 7 and ${points}`);
   if (points === 0) return { ...messages, kind: 'wrong', points: null, next_pass: false };
   return { ...messages, kind: 'right', points: run.scoring && points, next_pass: false };
 }
 
+const POINTS = 'points ';
+
 /**
- * From the first line that begins with `points`. What a checker prints behind its points may have been written by the
- * program, line breaks included, so a later line is not believed.
+ * The points, or what is wrong with them. testlib writes its message last on stderr: `points`, the number, a comment. A
+ * careless checker prints words of the program before it, and the comment may hold such words, too, line breaks included. So
+ * neither the first line nor the last one that looks like the message is the checker's for certain. The message has to begin
+ * stderr, which a checker that prints nothing else always meets. Where another line begins like it, one of the two may be the
+ * program's: the first is believed only if it gives the least. So no words of a program raise its points.
  */
-function pointsPrinted(stderr: Uint8Array): number | null {
-  const text = new TextDecoder('latin1').decode(stderr);
-  const [, points] = /^points (\S+)/m.exec(text) ?? [];
-  return points === undefined ? null : decimalFrom(points);
+function pointsPrinted({ stderr, stderr_end }: CheckerRun): number | string {
+  const [first = '', ...more] = linesOf(Buffer.concat([stderr, stderr_end]));
+  const points = pointsOf(first);
+  if (points === null || points < 0)
+    return 'printed no points from 0 on stderr as the first thing there, as in `points 12.5`';
+  const others = more.filter((line) => line.startsWith(POINTS));
+  if (others.some((line) => (pointsOf(line) ?? -1) < points))
+    return 'printed two lines on stderr that begin with `points`: the later one, which has less, may be the true one';
+  return points;
+}
+
+/** A checker ends its lines with LF. What else may break a line could be the program's. */
+const linesOf = (stderr: Buffer) => stderr.toString('latin1').split('\n');
+
+function pointsOf(line: string): number | null {
+  if (!line.startsWith(POINTS)) return null;
+  const [word = ''] = line.slice(POINTS.length).split(/[ \t\v\f\r]/, 1);
+  return decimalFrom(word);
 }
 
 function messagesOf({ feedback }: CheckerRun): { message: string; team_message: string } {

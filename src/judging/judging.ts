@@ -10,6 +10,8 @@ import type { FileRef, Group } from './test_set.ts';
 export type Content = { bytes: Uint8Array } | { file: FileRef };
 
 export type Judging = {
+  /** Why the request and its set do not fit together, in the words for the first test's message. */
+  clash?: string;
   /** in the work folder, when it compiles and when it runs */
   files: { path: string; bytes: Uint8Array }[];
   /** null: one run, on the input and against the expected output of the order */

@@ -1,6 +1,8 @@
 /**
  * From a request, and the stored set that it names, to the judging of its submission. A checker, an interactor or a
  * comparison in the request takes the place of everything that the set has of these, its arguments and its passes included.
+ * Only a comparison in place of an interactor is a clash: the outputs of programs that talk are not to be compared, and who
+ * sends a comparison by habit would accept a program that prints the answer and asks nothing.
  */
 import type { AcceptedCompare, Compare } from './compare.ts';
 import type { Content, JudgedTest, JudgeProgram, Judging } from './judging.ts';
@@ -37,8 +39,12 @@ export function judgingOf(
   };
   const args_of = new Map(groups.map(({ name, args }) => [name, args]));
   const tests = set.tests.map((test) => testOfSet(test, args_of.get(test.group) ?? [], replaced));
-  return { ...common, ...(replaced ? own : of_set), tests, groups, scoring, limits };
+  const judging = { ...common, ...(replaced ? own : of_set), tests, groups, scoring, limits };
+  return asked !== null && set.interactor !== null ? { ...judging, clash: CLASH } : judging;
 }
+
+const CLASH =
+  'compare: the interactor of the test set judges. Leave out compare, or send a checker or an interactor of your own';
 
 const linesOf = (compare: AcceptedCompare): Compare => (compare === 'lenient' ? 'lines' : compare);
 

@@ -84,7 +84,7 @@ static size_t make_request(uint8_t *at) {
     used += strlen(text) + 1;
     const char *mount = chance(3) ? "/load" : "/load2/in";
     if (tag == FIELD_LOAD) memcpy(value + used, mount, strlen(mount) + 1), used += strlen(mount) + 1;
-    if (tag == FIELD_KEEP && chance(4)) put_u64(value, chance(1 << 20)), put_u32(value + 8, chance(100)), put_u64(value + 12, chance(8)), used = 20;
+    if (tag == FIELD_KEEP && chance(4)) put_u64(value, chance(1 << 20)), put_u32(value + 8, chance(100)), put_u64(value + 12, chance(8)), put_u32(value + 20, chance(2)), used = 24;
     if (tag == FIELD_PAIR && chance(4)) put_u32(value, chance(1 << 20)), put_u32(value + 4, chance(2)), used = 8;
     if (tag == FIELD_FILE || tag == FIELD_STDIN) used += chance(100);
     if (tag == FIELD_STREAM && chance(2)) used = 0;

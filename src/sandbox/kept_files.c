@@ -33,6 +33,7 @@ static bool find_names(int folder, const char *pattern, size_t width, struct nam
 static bool list_names(int folder, struct names *names);
 static bool fits(const char *pattern, size_t width, const char *name);
 static void keep_file(int folder, const char *name, const char *path);
+static void refuse_kind(const char *path, size_t length, const char *name, bool leads_on);
 static void refuse(const char *path, const char *why);
 static uint8_t *begin_record(enum left_kind kind, const char *text);
 
@@ -95,14 +96,20 @@ static void keep_matches(int folder, const char *pattern, char *path, size_t len
     struct stat state;
     const size_t needed = length + strlen(name) + 2;
     if (!fits(pattern, width, name) || fstatat(folder, name, &state, AT_SYMLINK_NOFOLLOW)) continue;
-    if (!S_ISREG(state.st_mode) && !(rest && S_ISDIR(state.st_mode))) continue;
+    const bool is_file = S_ISREG(state.st_mode), is_folder = S_ISDIR(state.st_mode);
+    if (rest ? !is_folder : !is_file) {
+      /* A star fits what is there for other patterns, too: folders on the way, and files beside them. */
+      const bool is_exact = !memchr(pattern, '*', width);
+      if (request->keep_refuses && (is_exact || (!is_file && !is_folder))) refuse_kind(path, length, name, rest != NULL);
+      continue;
+    }
     if (needed > MAX_PATH) {
       refuse(name, "its path is too long");
       continue;
     }
     memcpy(path + length, name, strlen(name) + 1);
-    if (S_ISREG(state.st_mode)) {
-      if (!rest) keep_file(folder, name, path);
+    if (is_file) {
+      keep_file(folder, name, path);
       continue;
     }
     int inner = open_folder(folder, name);
@@ -209,6 +216,13 @@ static void keep_file(int folder, const char *name, const char *path) {
     }
   }
   if (file >= 0) close(file);
+}
+
+/* `path`, of `length` bytes, leads to its folder. `leads_on`: there is more of the pattern below it. */
+static void refuse_kind(const char *path, size_t length, const char *name, bool leads_on) {
+  char whole[MAX_PATH];
+  snprintf(whole, sizeof whole, "%.*s%s", (int)length, path, name);
+  refuse(whole, leads_on ? "it is no folder" : "it is no regular file");
 }
 
 static void refuse(const char *path, const char *why) {

@@ -19,7 +19,8 @@
  *     partner does because of the end comes later, also by the clock.
  *
  * The report says which of the two ended first. A run ends when the launcher decided to end it, or with its process,
- * whichever came first. An output that is closed before is not the end of its run.
+ * whichever came first. An output that is closed before is not the end of its run, nor is the end
+ * of a process's first thread while it has others.
  */
 #ifndef RUNLEDGER_PARTNER_H
 #define RUNLEDGER_PARTNER_H

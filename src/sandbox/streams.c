@@ -27,6 +27,7 @@ enum {
   SOON_US = 1000,
   END_US = 2000,
   END_LOOKS = 10,
+  THREADS_LOOKS = 500, /* while threads of a process that may be ending are left; they need microseconds */
   DISCARD_BYTES = 1024 * 1024,
   DEAR_US = 250,
   PAUSE_TIMES = 20,
@@ -46,15 +47,19 @@ static const struct request *request;
 static int pipes[STREAMS] = {-1, -1, -1}, sockets[STREAMS] = {-1, -1, -1};
 static ssize_t much[STREAMS];     /* a pipe that had this much will soon be full again */
 static uint64_t look_us[STREAMS]; /* when to read again; 0: when there is something */
-static int end_looks;             /* how often the end of an interactor's output was seen */
+static int end_looks;             /* how often the end of standard output was seen */
 static struct carried carried[STREAMS];
+
+enum process_end { GOES_ON, HAS_THREADS, ENDS };
 
 static void pass_input_on(void);
 static bool pass_output_on(int stream);
 static bool look(int stream);
 static ssize_t read_kept(int stream);
 static ssize_t read_passed(void);
-static bool program_is_ending(void);
+static enum process_end program_end(void);
+static pid_t program_pid(void);
+static bool read_threads(pid_t pid, unsigned *flags, unsigned *threads);
 
 /* The program gets the default action again at its execve, which it would not for a signal that is ignored. */
 static void ignore(int number) { (void)number; }
@@ -202,7 +207,7 @@ static bool look(int stream) {
     if (count > 0 && (discards || count < much[stream])) pause = SOON_US;
     if (count > 0 && count < LITTLE) pause = LITTLE_US;
   }
-  if (is_passed(stream) && count == 0) pause = END_US;
+  if (count == 0) pause = END_US;
   if (spent >= DEAR_US && spent * PAUSE_TIMES > pause) pause = spent * PAUSE_TIMES;
   /* The run is to be ended. What is left of its output is read then. */
   look_us[stream] = stream == 1 && shared->over ? UINT64_MAX : pause ? monotonic_us() + pause : 0;
@@ -233,8 +238,10 @@ static ssize_t read_kept(int stream) {
     return count;
   }
   if (count == 0) {
+    const enum process_end end = request->pair && stream == 1 ? program_end() : GOES_ON;
+    if (end == HAS_THREADS && ++end_looks <= THREADS_LOOKS) return 0;
     close_stream(stream);
-    if (request->pair && stream == 1) partner_note_end(program_is_ending());
+    if (request->pair && stream == 1) partner_note_end(end == ENDS);
     return 0;
   }
   shared->seen[stream - 1] += (uint64_t)count;
@@ -256,10 +263,10 @@ static ssize_t read_passed(void) {
   ssize_t count = at ? read(pipes[1], at, room) : discard(1);
   if (count < 0) return errno == EINTR ? 1 : count;
   if (count == 0) {
-    const bool ends = program_is_ending();
-    if (!ends && ++end_looks <= END_LOOKS) return 0;
+    const enum process_end end = program_end();
+    if (end != ENDS && ++end_looks <= (end == HAS_THREADS ? THREADS_LOOKS : END_LOOKS)) return 0;
     close_stream(1);
-    partner_note_end(ends);
+    partner_note_end(end == ENDS);
   } else if (at) {
     partner_pass((size_t)count);
   }
@@ -269,22 +276,41 @@ static ssize_t read_passed(void) {
 /*
  * Whether its process is ending, or has ended. The kernel sets PF_EXITING before it closes a process's files. So after the
  * end of an output this tells a program that ended from one that closed its output and goes on, however slow the machine is.
- * The program is init's oldest child. A process that cannot be found has ended.
+ *
+ * The flag is that of the first thread, which may have ended while others go on. The kernel counts a thread until it is gone,
+ * and the first one until the process is. So the process ends if the count is 1 after the flag was seen: the only thread
+ * that is left can start no other. A count of 0 is that of a thread that was just removed. It is looked at again, because
+ * another may have taken its place with an execve.
  */
-static bool program_is_ending(void) {
+static enum process_end program_end(void) {
   enum { EXITING = 4 };
-  const int proc = setup->proc < 0 ? AT_FDCWD : setup->proc;
-  const char *root = setup->proc < 0 ? "/proc/" : "";
-  char path[64], text[512];
-  int pid = shared->init_pid;
-  if (setup->group->kind != ISOLATION_RLIMITS) {
-    snprintf(path, sizeof path, "%s%d/task/%d/children", root, pid, pid);
-    if (read_text(proc, path, text, sizeof text) <= 0) return true;
-    pid = atoi(text);
+  unsigned flags, threads;
+  const pid_t pid = program_pid();
+  for (int looks = 0; looks < 2; looks++) {
+    if (!pid || !read_threads(pid, &flags, &threads)) return ENDS;
+    if (!(flags & EXITING)) return GOES_ON;
   }
-  snprintf(path, sizeof path, "%s%d/stat", root, pid);
-  if (read_text(proc, path, text, sizeof text) <= 0) return true;
-  unsigned flags;
+  return threads == 1 ? ENDS : HAS_THREADS;
+}
+
+static int proc_folder(void) { return setup->proc < 0 ? AT_FDCWD : setup->proc; }
+static const char *proc_root(void) { return setup->proc < 0 ? "/proc/" : ""; }
+
+/* The program is init's oldest child. 0: a process that cannot be found has ended. */
+static pid_t program_pid(void) {
+  char path[64], text[512];
+  const int init = shared->init_pid;
+  if (setup->group->kind == ISOLATION_RLIMITS) return init;
+  snprintf(path, sizeof path, "%s%d/task/%d/children", proc_root(), init, init);
+  return read_text(proc_folder(), path, text, sizeof text) <= 0 ? 0 : atoi(text);
+}
+
+/* false: it is not there any more. */
+static bool read_threads(pid_t pid, unsigned *flags, unsigned *threads) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "%s%d/stat", proc_root(), pid);
+  if (read_text(proc_folder(), path, text, sizeof text) <= 0) return false;
   const char *name_end = strrchr(text, ')'); /* the program chooses its name */
-  return !name_end || sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1 || flags & EXITING;
+  const char *format = ") %*c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %u";
+  return name_end && sscanf(name_end, format, flags, threads) == 2;
 }

@@ -207,12 +207,13 @@ static const char *parse_folder(const uint8_t *value, uint32_t length, struct re
 }
 
 static const char *parse_keep(const uint8_t *value, uint32_t length, struct request *request) {
-  if (length != 20) return "the keep order is not four numbers";
+  if (length != 24) return "the keep order is not five numbers";
   request->has_keep = true;
   request->keep_max_bytes = get_u64(value);
   request->keep_max_files = get_u32(value + 8);
   request->keep_cut_patterns = get_u32(value + 12);
   request->keep_cut_bytes = get_u32(value + 16);
+  request->keep_refuses = get_u32(value + 20) != 0;
   if (request->keep_max_bytes > KEEP_BYTES_MAX || request->keep_max_files > KEEP_FILES_MAX)
     return "more may be kept than the launcher's ceiling";
   return NULL;

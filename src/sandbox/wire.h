@@ -68,7 +68,8 @@ enum field_tag {
   FIELD_INPUT_KEY = 13, /* a file of the store, which is standard input */
   FIELD_FOLDER = 14, /* path of an empty folder in the work directory */
   /* u64 bytes, u32 files: how much may be kept of the files that the run leaves; u32 count, u32 bytes: those that
-   * match the first so many patterns are cut to so many bytes */
+   * match the first so many patterns are cut to so many bytes; u32: 1 if what a pattern names, and is no regular file, is
+   * refused; else it counts as not there */
   FIELD_KEEP = 15,
   FIELD_KEEP_PATTERN = 16, /* which: a path in which each * stands for any characters but / */
   FIELD_PAIR = 17, /* a run of FRAME_PAIR. u32: how many bytes of the conversation to write down; u32: 1 for an interactor */
@@ -116,7 +117,7 @@ struct request {
   const uint8_t *input;
   uint32_t input_length, single_loads; /* loads of single files */
   struct limits limits;
-  bool has_limits, has_keep, stream, pair;
+  bool has_limits, has_keep, keep_refuses, stream, pair;
   bool judges; /* the interactor of a pair: its standard output is only passed on */
 };
 

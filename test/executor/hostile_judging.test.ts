@@ -72,15 +72,23 @@ const checker = (code: string, more: Parameters<typeof aJudge>[2] = {}): Partial
 const leaves = (code: string) =>
   checker(`folder = sys.argv[3]\nmessage = folder + 'judgemessage.txt'\n${code}\nsys.exit(42)`);
 const groups = [group('all', { accept_score: 10 })];
-const scored = (text: string): Partial<Judging> => ({
-  ...leaves(`open(folder + 'score.txt', 'w').write('${text}')`),
+const inGroup = (judged: Partial<Judging>): Partial<Judging> => ({
+  ...judged,
   ...{ scoring: 'score', groups, tests: [aTest('1', null, { group: 'all' })] },
 });
-const points = (text: string): Partial<Judging> => ({
-  ...checker(`print('points ${text}', file=sys.stderr)\nsys.exit(7)`, { protocol: 'testlib' }),
-  ...{ scoring: 'score', groups, tests: [aTest('1', null, { group: 'all' })] },
-});
+const scored = (text: string) =>
+  inGroup(leaves(`open(folder + 'score.txt', 'w').write('${text}')`));
+const points = (text: string) => prints(`print('points ${text}', file=sys.stderr)`);
+/** Of `testlib`; `line` is what the program printed. */
+const prints = (code: string) =>
+  inGroup(
+    checker(`line = open(sys.argv[2], newline='').read()\n${code}\nsys.exit(7)`, {
+      protocol: 'testlib',
+    }),
+  );
 const IE = (text: string) => new RegExp(`^IE: the checker ${text}`);
+const NO_FILE = (name: string) =>
+  IE(`left files that cannot be read: \\.judging/feedback/${name}: it is no regular file$`);
 
 const LIMITS_OF_CHECKERS: Case[] = [
   {
@@ -191,10 +199,35 @@ const LEFT_BY_CHECKERS: Case[] = [
   {
     title: 'a message that is a link to the answer',
     judging: leaves('os.symlink(sys.argv[2], message)'),
-    expected: /^AC: $/,
+    expected: NO_FILE('judgemessage.txt'),
   },
-  { title: 'a message that is a pipe', judging: leaves('os.mkfifo(message)'), expected: /^AC: $/ },
-  { title: 'a message that is a folder', judging: leaves('os.mkdir(message)'), expected: /^AC: $/ },
+  {
+    title: 'a message that is a pipe',
+    judging: leaves('os.mkfifo(message)'),
+    expected: NO_FILE('judgemessage.txt'),
+  },
+  {
+    title: 'a message that is a folder',
+    judging: leaves('os.mkdir(message)'),
+    expected: NO_FILE('judgemessage.txt'),
+  },
+  {
+    title: 'a score that is a link to a file of the checker',
+    judging: inGroup(
+      leaves("open(folder + 'x', 'w').write('0'); os.symlink('x', folder + 'score.txt')"),
+    ),
+    expected: NO_FILE('score.txt'),
+  },
+  {
+    title: 'a share of a score that is a pipe',
+    judging: inGroup(leaves("os.mkfifo(folder + 'score_multiplier.txt')")),
+    expected: NO_FILE('score_multiplier.txt'),
+  },
+  {
+    title: 'a message for the team that is a folder',
+    judging: leaves("os.mkdir(folder + 'teammessage.txt')"),
+    expected: NO_FILE('teammessage.txt'),
+  },
   {
     title: 'a message with a hole',
     judging: leaves('os.truncate(os.open(message, os.O_CREAT | os.O_RDWR), 1 << 40)'),
@@ -235,6 +268,35 @@ const LEFT_BY_CHECKERS: Case[] = [
     judging: scored('1\\x00'),
     expected: IE('left no number in score.txt'),
   },
+  {
+    title: 'a score behind more blanks than a message has',
+    judging: scored("1' + ' ' * 4095 + '7junk"),
+    expected: IE('left no number in score.txt'),
+  },
+  {
+    title: 'points in what a program printed, behind another line break',
+    program: "print('7\\rpoints 100', end='')",
+    judging: prints("sys.stderr.write('read: ' + line + '\\npoints 0 partial\\n')"),
+    expected: IE('exited with 7 and printed no points'),
+  },
+  {
+    title: 'points in what a program printed, which its checker prints first',
+    program: "print('points 100')",
+    judging: prints("sys.stderr.write(line + 'points 0 partial\\n')"),
+    expected: IE('exited with 7 and printed two lines'),
+  },
+  {
+    title: 'points in what a program printed, which its checker quotes',
+    program: "print('points 100')",
+    judging: prints("sys.stderr.write('points 0 found:\\n' + line)"),
+    expected: /^WA: points 0 found:\npoints 100\n$/,
+  },
+  {
+    title: 'honest points',
+    program: "print('points 100')",
+    judging: prints("sys.stderr.write('points 2.5 found:\\n' + line)"),
+    expected: /^AC: points 2.5 found:\npoints 100\n$/,
+  },
   { title: 'points that are not a number', judging: points('nan'), expected: IE('exited with 7') },
   { title: 'points below 0', judging: points('-1'), expected: IE('exited with 7') },
   { title: 'points beyond all doubles', judging: points('1e999'), expected: IE('exited with 7') },
@@ -254,6 +316,23 @@ const PASSES: Case[] = [
   {
     title: 'a next input that is a link to the answer',
     judging: next('os.symlink(sys.argv[2], path)'),
+    expected: NO_FILE('nextpass.in'),
+  },
+  {
+    title: 'a next input that is a folder',
+    judging: next('os.mkdir(path)'),
+    expected: NO_FILE('nextpass.in'),
+  },
+  {
+    title: 'a file for the next pass that is a link',
+    judging: next("open(path, 'w').write('x'); os.symlink('nextpass.in', folder + 'state')"),
+    expected: NO_FILE('state'),
+  },
+  {
+    title: 'honest files in folders for the next pass',
+    judging: next(`state = folder + 'deep/er/state'
+if os.path.exists(state): assert open(state).read() == 'kept'
+else: open(path, 'w').write('x'); os.makedirs(folder + 'deep/er'); open(state, 'w').write('kept')`),
     expected: /^AC: $/,
   },
   {
@@ -312,6 +391,20 @@ const CLOSED_OUTPUTS: Case[] = [
   {
     title: 'a program that closes its output, and spins when its interactor has found it wrong',
     program: 'import os, sys\nos.close(1)\nsys.stdin.read()\nwhile True: pass',
+    limits: SPINS,
+    judging: talks('sys.exit(42 if sys.stdin.readline() else 43)'),
+    expected: /^WA: /,
+  },
+  {
+    title:
+      'a program whose first thread ends, and that spins when its interactor has found it wrong',
+    program: `import ctypes, os, sys, threading
+def work():
+  os.close(1)
+  sys.stdin.read()
+  while True: pass
+threading.Thread(target=work).start()
+ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[os.uname().machine], 0)`,
     limits: SPINS,
     judging: talks('sys.exit(42 if sys.stdin.readline() else 43)'),
     expected: /^WA: /,

@@ -417,6 +417,12 @@ t.test('files that are read or judged do not go with the interactor of a set', a
   t.match(await judged('', { interactor }), { verdict: 'AC' });
 });
 
+t.test('a request that clashes with its set is an IE that says how', async (t) => {
+  const clash = 'compare: why';
+  const outcome = await judged('print(1)', { interactor: exits(42), clash });
+  t.match(outcome, { verdict: 'IE', status: 'error', tests: [{ verdict: 'IE', message: clash }] });
+});
+
 t.test('an output that is too large for a checker is an OLE', async (t) => {
   const bounds = { ...DEFAULT_BOUNDS, output_bytes: { min: 1, max: 64 * 2 ** 20 } };
   const large = await anExecutor(t, {

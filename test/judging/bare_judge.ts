@@ -172,6 +172,7 @@ export class BareJudge {
       protocol: 'icpc',
       judgement: { verdict: 'RE', exit_code: run.code, signal: run.signal, limit_exceeded: null },
       stderr: new Uint8Array(),
+      stderr_end: new Uint8Array(),
       feedback,
       scoring:
         set.scoring === 'score'

@@ -19,6 +19,7 @@ function run(exit_code: number, over: Partial<CheckerRun> = {}): CheckerRun {
       limit_exceeded: null,
     },
     stderr: bytes(''),
+    stderr_end: bytes(''),
     feedback: new Map(),
     scoring: null,
     passes_left: null,
@@ -211,11 +212,62 @@ t.test('testlib: points are read from stderr', async (t) => {
     message: 'points 12.50 partly right\n',
   });
   t.match(points('points 7'), { kind: 'right', points: 7 });
-  t.match(points('debug\npoints 3\n'), { points: 3 });
-  t.match(points('points 1 it printed:\npoints 100'), { points: 1 });
+  t.match(points('points 3\r\n'), { points: 3 });
   t.match(points('points 0.0 nothing'), { kind: 'wrong', points: null });
   t.match(points('points 5', null), { kind: 'right', points: null });
-  for (const text of ['', 'points', 'points x', 'points -1', 'no points 5', 'points nan']) {
+  const none = [
+    '',
+    'points',
+    'points x',
+    'points -1',
+    'no points 5',
+    'points nan',
+    'debug\npoints 3\n',
+  ];
+  for (const text of none) {
     t.match(points(text), { kind: 'failed', message: /printed no points/ }, text);
   }
+});
+
+t.test('testlib: no words of a program raise its points', async (t) => {
+  const points = (text: string, end = '') =>
+    checkerEnd({
+      ...run(7, { protocol: 'testlib', scoring: scoring(1) }),
+      stderr: bytes(text),
+      stderr_end: bytes(end),
+    });
+  const breaks = ['\n', '\r', '\r\n', '\v', '\f', '\u0085', '\u2028', '\u2029'];
+  // A checker that prints what it read, and then what it gives, gives no program any points.
+  for (const line_break of breaks) {
+    t.match(points(`read: 7${line_break}points 100\npoints 0 partial\n`), { kind: 'failed' });
+  }
+  for (const given of ['0 partial', '99.5', '-1', 'nan', 'message length exceeds 32768: 0']) {
+    const end = points(`points 100\npoints ${given}\n`);
+    t.match(
+      end,
+      { kind: 'failed', message: /two lines on stderr that begin with `points`/ },
+      given,
+    );
+    t.match(points(`points 100\n${'x'.repeat(99)}\npoi`, `nts ${given}\n`), { kind: 'failed' });
+  }
+  // The comment quotes what the program printed.
+  for (const line_break of breaks) {
+    t.match(points(`points 1 found:${line_break}points 100\n`), { points: 1 });
+    t.match(points(`points 0 found:${line_break}points 100\n`), { kind: 'wrong', points: null });
+  }
+  t.match(points('points 5 found 3 points 2\n'), { points: 5 }, 'within a line it is a comment');
+  t.match(points('points 5 of\npoints 20\n'), { points: 5 });
+});
+
+t.test('icpc: a score is read from the whole file', async (t) => {
+  const blanks = ' '.repeat(MESSAGE_BYTES - 1);
+  const scored = (name: string, text: string) =>
+    end(42, { feedback: left({ [name]: text }), scoring: scoring(20) });
+  for (const name of ['score.txt', 'score_multiplier.txt']) {
+    for (const text of [`1${blanks}7junk`, `0${blanks}7`, `${blanks}0\x00`]) {
+      t.match(scored(name, text), { kind: 'failed', message: /left no number/ }, name);
+    }
+  }
+  t.match(scored('score.txt', `${blanks}0.5`), { kind: 'right', points: 0.5 });
+  t.match(scored('score_multiplier.txt', `\n${blanks}0.5${blanks}\n`), { points: 10 });
 });

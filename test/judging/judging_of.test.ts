@@ -160,3 +160,18 @@ t.test('a way of judging in the request takes the place of the whole one of the 
     t.strictSame(judging.groups, SET.groups);
   }
 });
+
+t.test('a comparison does not take the place of an interactor', async (t) => {
+  const interactive: TestSet = { ...SET, checker: null, interactor: SET.checker };
+  const clash = (way: Partial<JudgingRequest>, set = interactive) =>
+    judgingOf({ ...NOT_JUDGED, test_set: 'x', ...way }, set).clash;
+  for (const compare of ['lines', 'exact', SET.compare] as const)
+    t.match(
+      clash({ compare }),
+      /^compare: the interactor of the test set judges\. Leave out compare/,
+    );
+  t.equal(clash({}), undefined);
+  t.equal(clash({ checker: CHECKER }), undefined);
+  t.equal(clash({ interactor: CHECKER }), undefined);
+  t.equal(clash({ compare: 'lines' }, SET), undefined, 'a set without an interactor');
+});

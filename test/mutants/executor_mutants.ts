@@ -260,7 +260,7 @@ export const executorMutants: readonly Mutant[] = [
     ],
     [
       'a state outlives its pass',
-      'return this.#passes > 1 ? [...MESSAGE_FILES, ...OF_ANY_DEPTH] : FEEDBACK_FILES;',
+      'return this.#passes > 1 ? [...FEEDBACK_FILES, ...OF_ANY_DEPTH] : FEEDBACK_FILES;',
       'return FEEDBACK_FILES;',
     ],
     ['a state may be in folders', 'const STATE_DEPTH = 8;', 'const STATE_DEPTH = 1;'],

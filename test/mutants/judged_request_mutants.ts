@@ -71,6 +71,8 @@ export const judgedRequestMutants: readonly Mutant[] = [
       'checker !== null || interactor !== null;',
       'interactor !== null;',
     ],
+    ['a comparison does not replace an interactor', 'set.interactor !== null ?', 'false ?'],
+    ['a set without an interactor may be compared', 'set.interactor !== null ?', 'true ?'],
     [
       'a test of a set has the arguments of its group',
       'checker_args ?? group_args',

@@ -156,6 +156,27 @@ for (const row of rows) {
   });
 }
 
+t.test('an order may refuse what is no regular file, and says which and why', async (t) => {
+  const refused = (script: string, patterns = ['d/out', '*', '*/*']) =>
+    sandbox.run(
+      shell(script, { keep: { patterns, max_bytes: 99, max_files: 9, refuses_others: true } }),
+    );
+  const kinds: [string, RegExp][] = [
+    ['mkdir d; echo x > d/real; ln -s real d/out', /^d\/out: it is no regular file$/],
+    ['mkdir d; ln -s nothing d/out', /^d\/out: it is no regular file$/],
+    ['mkdir d; mkfifo d/out', /^d\/out: it is no regular file$/],
+    ['mkdir -p d/out', /^d\/out: it is no regular file$/],
+    ['mkdir e; ln -s e d', /^d: it is no folder$/],
+    ['echo x > d', /^d: it is no folder$/],
+    ['mkfifo f', /^f: it is no regular file$/],
+    ['mkdir e; ln -s /etc/passwd e/x', /^e\/x: it is no regular file$/],
+  ];
+  for (const [script, why] of kinds) t.match((await refused(script)).keep_refused, why, script);
+  const honest = await refused('mkdir -p d e/deep/er; echo x > d/out; echo y > e/f; echo z > g');
+  t.same(found(honest), { 'd/out': 'x\n', 'e/f': 'y\n', g: 'z\n' });
+  t.notOk('keep_refused' in honest, 'folders on the way are none of the files');
+});
+
 t.test('without an order there is no list', async (t) => {
   const report = await sandbox.run(shell('echo x > out'));
   t.notOk('kept' in report);

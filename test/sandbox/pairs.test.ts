@@ -280,6 +280,44 @@ t.test('an output that is closed early is not the end of its run', async (t) => 
   t.equal(second.program_ended_first, false, 'the program still ran');
 });
 
+/** The first thread of the process ends, and another one does the work. */
+const inThread = (work: string, limits: object = {}) =>
+  side(
+    `
+import ctypes, threading
+def work():
+${work.replaceAll(/^/gm, '    ')}
+threading.Thread(target=work).start()
+ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[os.uname().machine], 0)
+`,
+    { limits: { ...LONG, ...limits } },
+  );
+
+t.test('a process whose first thread has ended goes on until its last thread ends', async (t) => {
+  const ends = 'sys.stdin.read()\nos._exit(43)';
+  const closes = inThread('os.close(1)\nsys.stdin.read()\ntime.sleep(60)', { wall_ms: 4_000 });
+  const goes_on = await sandbox.runPair(closes, side(ends, { limits: LONG }));
+  t.match(goes_on, { program: { killed_for: 'wall' }, interactor: { exit_code: 43 } });
+  t.equal(goes_on.program_ended_first, false, 'it closed its output, and still ran');
+  const of_both = await sandbox.runPair(closes, inThread(`os.close(1)\n${ends}`));
+  t.match(of_both, { program: { killed_for: 'wall' }, interactor: { exit_code: 43 } });
+  t.equal(of_both.program_ended_first, false, 'nor did its interactor, until it had read all');
+  for (let round = 0; round < 10; round++) {
+    const died = await sandbox.runPair(inThread('os.kill(os.getpid(), 11)'), inThread(ends));
+    t.match(died, { program: { signal: 11 }, interactor: { exit_code: 43 } });
+    t.equal(died.program_ended_first, true, 'the honest twin: all of its threads ended');
+    // Degraded, the stacks of threads count for the limit of memory.
+    const many = `
+import threading
+threading.stack_size(1 << 18)
+for n in range(20): threading.Thread(target=signal.pause, daemon=True).start()`;
+    const with_threads = side(`${many}\nos.kill(os.getpid(), 11)`, { limits: LONG });
+    const died_with = await sandbox.runPair(with_threads, side(ends, { limits: LONG }));
+    t.match(died_with, { program: { signal: 11 }, interactor: { exit_code: 43 } });
+    t.equal(died_with.program_ended_first, true, 'and with many threads');
+  }
+});
+
 t.test('an output that is closed early is an end of input, and the run goes on', async (t) => {
   const quiet = side(
     'say("x")\nos.close(1)\nos.dup2(2, 1)\nsys.stdin.read()\nprint("went on", file=sys.stderr)',
