@@ -87,7 +87,8 @@ t.test('without a worker, submissions and deliveries wait', async (t) => {
   t.equal(first.kind, 'accepted');
   const [lost] = await w.db<{ id: string }[]>`select id from runledger.submissions`;
   const gone = await w.consumer();
-  const [job] = await w.db<{ id: string }[]>`select id from graphile_worker.jobs`;
+  const [job] = await w.db<{ id: string }[]>`
+    update graphile_worker._private_jobs set locked_by = ${gone.id} || '/0', locked_at = now() returning id`;
   await start(gone.executions, lost!.id, Number(job!.id));
   await w.db`select runledger.retire_consumer(${gone.id}, 'worker_died', '{}')`;
   await w.submissions().submit({ secret_digest: digest, submission: submission() });
