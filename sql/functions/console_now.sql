@@ -14,8 +14,9 @@ as $$
     'at', clock(),
     'queue', (select to_jsonb(q) from queue_facts() q),
     'deliveries_oldest_s', (select extract(epoch from clock() - d.created_at) from deliveries d where d.id = (
-      select min(j.payload ->> 'id')::uuid from graphile_worker.jobs w join graphile_worker._private_jobs j on j.id = w.id
-      where w.task_identifier = 'deliver_webhook')),
+      -- By the index of the keys (enqueue_deliveries): the first bytes of an id are its time.
+      select substr(j.key, 10)::uuid from graphile_worker._private_jobs j
+      where j.key >= 'delivery/' and starts_with(j.key, 'delivery/') order by j.key limit 1)),
     'webs', (select count(*) from alive_consumers('web')),
     'workers', (select coalesce(jsonb_agg(to_jsonb(x) order by x.host, x.id), '[]') from (
       select w.id, w.host, w.slots, w.isolation ->> 'kind' as isolation, w.toolchains, w.started_at,

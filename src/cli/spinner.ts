@@ -52,3 +52,11 @@ export function sayRetries(
     say(`not accepted yet (${word}): ${AGAIN}`);
   };
 }
+
+const ASKING =
+  'interrupted: waiting for the answer whether it was accepted; Ctrl-C again ends at once';
+
+/** On the spinner; without a terminal, as a line. */
+export function sayAsking(spinner: Spinner, say: (line: string) => void): () => void {
+  return () => (process.stderr.isTTY ? spinner.say(ASKING) : say(ASKING));
+}

@@ -163,6 +163,8 @@ export type CallOptions = {
   signal?: AbortSignal;
   /** Called before each further try of the call, with the error of the one before. */
   onRetry?: (error: ApiError | Unreachable) => void;
+  /** Called when a try of the call begins, also the first. */
+  onTry?: () => void;
 };
 export type SubmitOptions = CallOptions & { idempotency_key?: string };
 export type RunOptions = SubmitOptions & {
@@ -454,14 +456,15 @@ export function createClient(options: ClientOptions): Client {
       const { body } = await send(path, { method: 'DELETE' }, { ...given, needs: RECORD });
       return body as ResultRecord;
     },
-    async *submissions({ signal, onRetry, ...filters } = {}) {
+    async *submissions({ signal, onRetry, onTry, ...filters } = {}) {
       const query = new URLSearchParams({ limit: String(LIST_PAGE) });
       for (const [name, value] of Object.entries(filters))
         if (value !== undefined)
           query.set(name, value instanceof Date ? value.toISOString() : String(value));
       for (;;) {
         const needs = ['submissions', 'next'];
-        const given = { needs, ...(signal && { signal }), ...(onRetry && { onRetry }) };
+        const called = { ...(signal && { signal }), ...(onRetry && { onRetry }) };
+        const given = { needs, ...called, ...(onTry && { onTry }) };
         const { body } = await send(`${SUBMISSIONS}?${query}`, {}, given);
         const page = body as unknown as { submissions: Summary[]; next: string | null };
         yield* page.submissions;
@@ -663,6 +666,7 @@ async function sendWithRetries(
   let failing_ms = 0;
   for (let attempt = 1; ; attempt += 1) {
     const began_ms = performance.now();
+    given.onTry?.();
     const outcome = await sendOnce(options, path, init, given, may_be_done);
     if ('sent' in outcome) return { ...outcome.sent, tries: attempt, may_be_done };
     may_be_done ||= outcome.may_be_done;

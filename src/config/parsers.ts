@@ -92,6 +92,7 @@ export const list = <const T extends readonly string[]>(
 export function serverProblem(word: string): string | null {
   if (!/^https?:\/\/\S+$/.test(word) || !URL.canParse(word))
     return 'must be an address that begins with http:// or https://';
+  if (/[?#]/.test(word)) return 'must be an address without ? and #';
   return /\/api\/*$/.test(word) ? 'must be an address without /api at its end' : null;
 }
 

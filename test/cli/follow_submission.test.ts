@@ -1,6 +1,8 @@
 /** How a command waits for what it has submitted. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
@@ -119,6 +121,101 @@ t.test('Ctrl-C ends the command, and names the submission that goes on', async (
       'it is not cancelled',
     );
   }
+});
+
+const ASKING =
+  'interrupted: waiting for the answer whether it was accepted; Ctrl-C again ends at once\n';
+const MAYBE =
+  'interrupted: a submission may have been accepted: look at /api/submissions before you send it again\n';
+
+/** A server whose answer to a submit comes when the test says so. */
+async function holding(t: Test) {
+  const held: ServerResponse[] = [];
+  const server = createServer((req, res) => {
+    req.resume();
+    held.push(res);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, held };
+}
+
+function running(t: Test, server: string) {
+  const file = join(t.testdir({ 'a.py': 'x' }), 'a.py');
+  const env = { RUNLEDGER_API_KEY: 'x', RUNLEDGER_SERVER: server };
+  const child = spawn(process.execPath, [CLI, 'run', file], { env, stdio: 'pipe' });
+  t.teardown(() => child.kill('SIGKILL'));
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (piece: string) => {
+    said += piece;
+  });
+  const ended = once(child, 'close');
+  return { child, ended, said: () => said };
+}
+
+t.test('Ctrl-C before the answer to the submit waits for it, and says what it was', async (t) => {
+  const json = { 'content-type': 'application/json' };
+  for (const [status, body, line] of [
+    [
+      202,
+      '{"id":"an-id"}',
+      'interrupted: submission an-id was accepted; it goes on, so read /api/result/an-id and do not send it again\n',
+    ],
+    [
+      200,
+      '{"id":"an-id","status":"completed","verdict":"AC"}',
+      'interrupted: submission an-id was accepted, and has ended: read /api/result/an-id\n',
+    ],
+    [400, '{"error":"invalid_request","message":"no"}', 'interrupted: nothing was accepted\n'],
+    [
+      429,
+      '{"error":"rate_limited","message":"no"}',
+      'not accepted yet (rate_limited): trying again for two minutes\ninterrupted: nothing was accepted\n',
+    ],
+    [
+      500,
+      '{"error":"internal","message":"no"}',
+      `not accepted yet (internal): trying again for two minutes\n${MAYBE}`,
+    ],
+  ] as const) {
+    const { origin, held } = await holding(t);
+    const { child, ended, said } = running(t, origin);
+    await until(() => held.length === 1);
+    child.kill('SIGINT');
+    await until(() => said() === ASKING);
+    held[0]!.writeHead(status, json).end(body);
+    t.same(await ended, [130, null], body);
+    t.equal(said(), `${ASKING}${line}`);
+    t.equal(held.length, 1, 'it is not sent again');
+  }
+});
+
+t.test('a second Ctrl-C ends the wait for the answer', async (t) => {
+  const { origin, held } = await holding(t);
+  const { child, ended, said } = running(t, origin);
+  await until(() => held.length === 1);
+  child.kill('SIGINT');
+  await until(() => said() === ASKING);
+  child.kill('SIGINT');
+  t.same(await ended, [130, null]);
+  t.equal(said(), `${ASKING}${MAYBE}`);
+});
+
+t.test('Ctrl-C while nothing can be sent ends at once', async (t) => {
+  const gone = createServer().listen(0, '127.0.0.1');
+  await once(gone, 'listening');
+  const { port } = gone.address() as AddressInfo;
+  gone.close();
+  await once(gone, 'close');
+  const { child, ended, said } = running(t, `http://127.0.0.1:${port}`);
+  await until(() => said().includes('trying again'));
+  child.kill('SIGINT');
+  t.same(await ended, [130, null]);
+  t.match(said(), /\ninterrupted: nothing was accepted\n$/);
 });
 
 t.test('it says for how long it is sent again: on a terminal in its line, elsewhere once', (t) => {

@@ -1,6 +1,8 @@
 /** `./runledger status`, beside a web process and a worker. */
 // needs: isolation, python
 import t from 'tap';
+import type { Db } from '../../src/db.ts';
+import { createReadNow } from '../../src/store/console_now.ts';
 import { realWorker } from '../http/support/real_worker.ts';
 import { DIGEST_KEY, webProcess } from '../http/support/web_process.ts';
 import { start, submission, webhook, world } from '../store/world.ts';
@@ -85,7 +87,9 @@ t.test('without a worker, submissions and deliveries wait', async (t) => {
   t.equal(first.kind, 'accepted');
   const [lost] = await w.db<{ id: string }[]>`select id from runledger.submissions`;
   const gone = await w.consumer();
-  await start(gone.executions, lost!.id);
+  const [job] = await w.db<{ id: string }[]>`
+    update graphile_worker._private_jobs set locked_by = ${gone.id} || '/0', locked_at = now() returning id`;
+  await start(gone.executions, lost!.id, Number(job!.id));
   await w.db`select runledger.retire_consumer(${gone.id}, 'worker_died', '{}')`;
   await w.submissions().submit({ secret_digest: digest, submission: submission() });
 
@@ -118,6 +122,54 @@ t.test('a delivery that waits has an age', async (t) => {
   t.equal(deliveries.waiting, 1);
   t.ok(deliveries.oldest_s > 0);
   t.match((await runledger(['status'], env)).stdout, /^deliveries waiting +1, the oldest for \d/m);
+});
+
+t.test('however many deliveries wait, few jobs are read for the oldest', async (t) => {
+  const { db } = await world(t);
+  const MANY = 500;
+  await db`select runledger.enqueue_deliveries(array(
+    select gen_random_uuid() from generate_series(1, ${MANY})))`;
+  await db`analyze graphile_worker._private_jobs`;
+  await db.begin(async (tx) => {
+    const read = async () => {
+      const [row] = await tx<{ n: number }[]>`
+        select (seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as n from pg_stat_xact_user_tables
+        where relid = 'graphile_worker._private_jobs'::regclass`;
+      return row!.n;
+    };
+    const began = await read();
+    const [facts] = await tx<
+      { deliveries_waiting: string }[]
+    >`select * from runledger.queue_facts()`;
+    t.equal(Number(facts!.deliveries_waiting), MANY);
+    const queue = (await read()) - began;
+    await createReadNow(tx as unknown as Db)([]);
+    const more = (await read()) - began - 2 * queue;
+    t.ok(more < 10, `${more} more than the queue's facts`);
+  });
+});
+
+t.test('a lock that is held ends it with one line', async (t) => {
+  const { db, database } = await world(t);
+  await db.begin(async (tx) => {
+    await tx`lock table runledger.leases in access exclusive mode`;
+    const ran = await runledger(['status'], { DATABASE_URL: database.urls.owner, ...OFFERED });
+    t.match(ran, {
+      status: 1,
+      stdout: '',
+      stderr: /^the database did not answer within 10 s: .*\n$/,
+    });
+  });
+});
+
+t.test('a file of secrets that cannot be read is a reason', async (t) => {
+  const { database } = await world(t);
+  const RUNLEDGER_STATE_DIR = t.testdir({ 'secrets.json': '{' });
+  const env = { DATABASE_URL: database.urls.owner, RUNLEDGER_LANGUAGES: 'python' };
+  const ran = await runledger(['status'], { ...env, RUNLEDGER_STATE_DIR });
+  t.equal(ran.status, 1);
+  t.match(ran.stderr, /^sealing: \S+secrets\.json is damaged: .* -> restore it from a copy$/m);
+  t.match(ran.stdout, /^sealing +not tried$/m);
 });
 
 t.test('a database that is away or has no tables is one line with status 1', async (t) => {

@@ -97,6 +97,10 @@ t.test('the address of the service has a scheme, and no call behind it', async (
     t.strictSame(problem(word), [
       `RUNLEDGER_SERVER: must be an address without /api at its end, not "${word}"`,
     ]);
+  for (const word of ['http://x:8080?x', 'http://x/judge/?', 'http://x#f', 'http://x/#'])
+    t.strictSame(problem(word), [
+      `RUNLEDGER_SERVER: must be an address without ? and #, not "${word}"`,
+    ]);
 });
 
 t.test('a secret is never shown, not even a malformed one', async (t) => {

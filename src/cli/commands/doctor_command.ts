@@ -1,11 +1,10 @@
 /** Checks this machine and this installation: one line for each check, and what to do where something is wrong. */
 
 import { soundConfig } from '../../config.ts';
-import { faultOf } from '../../fault.ts';
 import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
 import { databaseRemedy } from '../database_remedy.ts';
 import { databaseChecks } from '../doctor/database_checks.ts';
-import { type Check, type Finding, fail, warn } from '../doctor/finding.ts';
+import { type Check, type Finding, failed, warn } from '../doctor/finding.ts';
 import { isolation, launcher } from '../doctor/isolation_checks.ts';
 import { environment, machineChecks, node } from '../doctor/machine_checks.ts';
 import { queueChecks } from '../doctor/queue_checks.ts';
@@ -82,9 +81,7 @@ async function lookAt(check: Check, context: Context): Promise<Finding[]> {
   try {
     return await check.look(context);
   } catch (error) {
-    const of_database = OF_MACHINE.includes(check) ? null : databaseRemedy(error);
-    const remedy = of_database ?? faultOf(error)?.remedy ?? 'see the message';
-    return [fail(check.name, (error as Error).message.split('\n')[0]!, remedy)];
+    return [failed(check.name, error, OF_MACHINE.includes(check) ? null : databaseRemedy(error))];
   }
 }
 

@@ -14,7 +14,7 @@ import {
 import { followUntilInterrupted } from '../follow_submission.ts';
 import { JUDGING_OPTIONS, judgingOptions } from '../judging_options.ts';
 import { LANGUAGE_OPTION, languageOf, requestOfPath } from '../program_request.ts';
-import { sayRetries, startSpinner } from '../spinner.ts';
+import { sayAsking, sayRetries, startSpinner } from '../spinner.ts';
 import { failedCall, packageBounds, readingPackage, storedSet } from '../stored_set.ts';
 import { columns } from '../table.ts';
 
@@ -73,12 +73,10 @@ export const command: Command = {
       const onProgress = process.stderr.isTTY
         ? (done: number, of: number) => spinner.say(`${done} of ${of} tests`)
         : null;
-      const record = await followUntilInterrupted(
-        client,
-        request,
-        onProgress,
-        sayRetries(spinner, 'judging', context.say),
-      );
+      const record = await followUntilInterrupted(client, request, onProgress, {
+        onSending: sayRetries(spinner, 'judging', context.say),
+        onAsking: sayAsking(spinner, context.say),
+      });
       spinner.stop();
       return report(context, record);
     } catch (error) {

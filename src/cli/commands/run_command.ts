@@ -12,7 +12,7 @@ import {
 } from '../command.ts';
 import { callText, followUntilInterrupted, ResultNotRead } from '../follow_submission.ts';
 import { LANGUAGE_OPTION, languageOf, readInput, requestOfFile } from '../program_request.ts';
-import { sayRetries, startSpinner } from '../spinner.ts';
+import { sayAsking, sayRetries, startSpinner } from '../spinner.ts';
 
 /** The status of a compiler that rejects its source. */
 const NOT_COMPILED = 1;
@@ -40,12 +40,10 @@ export const command: Command = {
     const client = clientOf(context);
     const spinner = startSpinner('running');
     try {
-      const following = followUntilInterrupted(
-        client,
-        request,
-        null,
-        sayRetries(spinner, 'running', context.say),
-      );
+      const following = followUntilInterrupted(client, request, null, {
+        onSending: sayRetries(spinner, 'running', context.say),
+        onAsking: sayAsking(spinner, context.say),
+      });
       const record = await following.finally(() => spinner.stop());
       return context.json ? reportJson(context, record) : report(context, client, record);
     } catch (error) {

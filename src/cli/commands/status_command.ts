@@ -9,8 +9,8 @@ import { lastCheckpoint } from '../../store/checkpoints.ts';
 import { createReadNow, languagesOf, type Now } from '../../store/console_now.ts';
 import { readCosigned, witnessName } from '../../store/cosignatures.ts';
 import { createHealth, unsealedText } from '../../store/service_health.ts';
-import { type Command, type Context, JSON_OPTION } from '../command.ts';
-import { type Finding, fail } from '../doctor/finding.ts';
+import { type Command, CommandFailed, type Context, JSON_OPTION } from '../command.ts';
+import { type Finding, fail, failed } from '../doctor/finding.ts';
 import { missingLanguages, missingPairs, noWorker, queueFinding } from '../doctor/queue_checks.ts';
 import { sealingRefused } from '../doctor/sealing_checks.ts';
 import { logKey } from '../installation_keys.ts';
@@ -26,13 +26,28 @@ export const command: Command = {
     ['1', 'something stops them; stderr has a line for each reason'],
   ],
   async run(context) {
-    const status = await read(context);
+    // This may start the embedded PostgreSQL. The time limit is for what follows.
+    await context.database({ unseen: true });
+    const status = await inTime(read(context));
     context.answer(context.json ? status : text(status));
     for (const { what, found, remedy } of status.problems)
       context.say(`${what}: ${found} -> ${remedy}`);
     return status.problems.length === 0 ? 0 : 1;
   },
 };
+
+/** Of all that it reads; a few milliseconds on a machine that is well. */
+const LIMIT_S = 10;
+
+/** The connections that still wait are closed at the end of the command, and PostgreSQL ends what they asked for. */
+async function inTime<T>(reading: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const text = `the database did not answer within ${LIMIT_S} s: look in pg_stat_activity for what holds a lock, and whether the server is overloaded`;
+    timer = setTimeout(() => reject(new CommandFailed(text)), LIMIT_S * 1_000);
+  });
+  return Promise.race([reading, late]).finally(() => clearTimeout(timer));
+}
 
 /** OPERATING.md has the meaning of each: scripts read it. */
 type Status = Awaited<ReturnType<typeof read>>;
@@ -41,9 +56,9 @@ async function read(context: Context) {
   const { config } = context;
   const db = await context.database();
   const now = await createReadNow(db)([]);
-  const key = await logKey(context).catch(() => null);
+  const key = await logKey(context).catch((error: unknown) => failed('sealing', error));
   const checkpoint = await lastCheckpoint(db);
-  const refused = key && (await sealingRefused(db, key));
+  const refused = key && ('check' in key ? key : await sealingRefused(db, key));
   const { queue } = now;
   return {
     at: now.at,
@@ -70,7 +85,7 @@ async function read(context: Context) {
       },
       ...{ unsealed: queue.unsealed, unsealed_more: queue.unsealed_more },
       unsealed_s: queue.unsealed_s,
-      sealing: key === null ? 'not tried' : refused ? 'refused' : 'ok',
+      sealing: key === null || 'check' in key ? 'not tried' : refused ? 'refused' : 'ok',
       witnesses: await witnessesOf(db, config),
     },
     deliveries: { waiting: queue.deliveries_waiting, oldest_s: now.deliveries_oldest_s },
@@ -112,7 +127,9 @@ async function witnessesOf(db: Db, { witnesses }: Config) {
   });
 }
 
-function text({ queue, webs, workers, languages, log, deliveries }: Status): string {
+function text({ problems, queue, webs, workers, languages, log, deliveries }: Status): string {
+  // Or its key cannot be read, which stderr says.
+  const hasNoKey = log.sealing === 'not tried' && !problems.some(({ what }) => what === 'sealing');
   const { checkpoint } = log;
   const waits = queue.waiting + queue.again > 0;
   const terms = [
@@ -130,7 +147,7 @@ function text({ queue, webs, workers, languages, log, deliveries }: Status): str
         : '-',
     ],
     ['events not sealed', withOldest(unsealedText(log), log.unsealed > 0 ? log.unsealed_s : null)],
-    ['sealing', log.sealing === 'not tried' ? `${log.sealing}: ${NO_KEY_HERE}` : log.sealing],
+    ['sealing', hasNoKey ? `${log.sealing}: ${NO_KEY_HERE}` : log.sealing],
     ...log.witnesses.map(({ name, behind, behind_s }) => [
       `witness ${name}`,
       behind === null ? '-' : `${behind} events behind, for ${age(behind_s)}`,

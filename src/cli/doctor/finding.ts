@@ -1,3 +1,4 @@
+import { faultOf } from '../../fault.ts';
 import type { Context } from '../command.ts';
 
 export type Finding = {
@@ -25,3 +26,11 @@ export const fail = (check: string, found: string, remedy: string): Finding => (
   ...{ check, found, remedy },
   state: 'fail',
 });
+
+/** A check that threw. `known`: a remedy that is known. */
+export const failed = (check: string, error: unknown, known: string | null = null): Finding =>
+  fail(
+    check,
+    (error as Error).message.split('\n')[0]!,
+    known ?? faultOf(error)?.remedy ?? 'see the message',
+  );

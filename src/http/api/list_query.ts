@@ -67,8 +67,9 @@ const languageOf: Read<string> = (text) =>
 
 const idOf: Read<string> = (text) => parseUuid(text) ?? { problem: 'must be a UUID' };
 
+/** Without hour 24, which Date.parse() knows, and RFC 3339 does not. */
 export const TIME =
-  /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$/;
+  /^[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}([.][0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$/;
 
 /** PostgreSQL has no year 0, and reads none of more than four digits in this form. */
 const FIRST_MS = Date.parse('0001-01-01T00:00:00Z');
