@@ -70,10 +70,13 @@ export async function startEmbedded(
     ...(creates === 'always' && { mark: RESTORING }),
   };
   const started = await startWithRoles(given, secrets);
-  await markUsed(state_dir).catch(async (error) => {
+  try {
+    if (!(await markUsed(state_dir, { restored: creates === 'always' })))
+      throw keysOfAnotherLog(`the database in ${dataDir(options)} is new`, options);
+  } catch (error) {
     await started.server.stop();
     throw error;
-  });
+  }
   await keepPort(options, started.server.port).catch((error) =>
     say(`the next start may take another port for PostgreSQL: ${faultLine(error)}`),
   );

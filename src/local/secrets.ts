@@ -1,16 +1,21 @@
 /**
  * The secrets of a local installation: generated once, stored in a file that only the owner of the folder can read.
  *
- * A mark says that no log has used the seal key yet. It is a file of its own, so that no copy of the secrets has it, and is made
- * before the secrets: with a start that is killed at any moment, either both are there, or no secrets. Its name has a digest of
- * the key, so that it says nothing of other secrets that are put in the place of these. It goes before the log begins.
+ * A mark says that the seal key was made here, and that the embedded database has not used it. It is a file of its own, so that no
+ * copy of the secrets has it, and is made before the secrets: with a start that is killed at any moment, either both are there, or
+ * no secrets. Its name has a digest of the key, so that it says nothing of other secrets that are put in the place of these.
+ *
+ * A claim names the one database whose log the key signs. It is made once, beside the mark and before the log begins. With
+ * neither, the key came from elsewhere, or is of an older version.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { link, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { Role } from '../config.ts';
 import { Fault } from '../fault.ts';
 import { ROLES } from './roles.ts';
+import { synced } from './upgrade_folder.ts';
 
 export type LocalSecrets = {
   postgres_password: string;
@@ -30,23 +35,26 @@ export async function localSecrets(
   const path = secretsPath(state_dir);
   const found = await read(path);
   if (found) return found;
+  const secrets = make();
+  if (for_new_data)
+    await writeFile(beside(state_dir, secrets, 'new'), '', { mode: 0o600, flush: true });
+  await createOnce(path, `${JSON.stringify(secrets, null, 2)}\n`);
+  return (await read(path))!;
+}
+
+/** Whole or not at all. If two processes do it at the same time, the first one's stays: unlike rename, link never replaces a file. */
+async function createOnce(path: string, text: string): Promise<void> {
   // No name that a killed process can have left: in a container, each start has the same PID.
   const made = `${path}.${randomBytes(8).toString('hex')}`;
-  const secrets = make();
   try {
-    await writeFile(made, `${JSON.stringify(secrets, null, 2)}\n`, {
-      ...{ mode: 0o600, flag: 'wx', flush: true },
-    });
-    if (for_new_data)
-      await writeFile(join(state_dir, markOf(secrets)), '', { mode: 0o600, flush: true });
-    // If two processes start at the same time, the first one's secrets stay: unlike rename, link never replaces a file.
+    await writeFile(made, text, { mode: 0o600, flag: 'wx', flush: true });
     await link(made, path).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error;
     });
+    await synced(dirname(path));
   } finally {
     await rm(made, { force: true });
   }
-  return (await read(path))!;
 }
 
 /** Null if none were generated. */
@@ -57,20 +65,46 @@ export const readLocalSecrets = (state_dir: string): Promise<LocalSecrets | null
 export async function hasUsedKey(state_dir: string): Promise<boolean> {
   const secrets = await readLocalSecrets(state_dir);
   if (!secrets?.RUNLEDGER_SEAL_KEY) return false;
-  return !(await stat(join(state_dir, markOf(secrets))).catch(() => null));
+  return (
+    !existsSync(beside(state_dir, secrets, 'new')) ||
+    existsSync(beside(state_dir, secrets, 'database'))
+  );
 }
 
-/** A log is about to use the seal key. */
-export async function markUsed(state_dir: string): Promise<void> {
+/** Does the key sign the log of this database, and of no other? One that no log has used does from now on. */
+export async function claimKey(state_dir: string, database: string): Promise<boolean> {
+  const secrets = await readLocalSecrets(state_dir);
+  if (!secrets?.RUNLEDGER_SEAL_KEY) return true;
+  const claim = beside(state_dir, secrets, 'database');
+  // The mark first: the start that removes it has made the claim before.
+  if (existsSync(beside(state_dir, secrets, 'new'))) await createOnce(claim, `${database}\n`);
+  return existsSync(claim) && (await readFile(claim, 'utf8')).trim() === database;
+}
+
+const EMBEDDED = 'embedded';
+
+/**
+ * The embedded database is about to use the key. False if that of another has begun to since the secrets were made. `restored`:
+ * its log is one of its own, whatever the folder says.
+ */
+export async function markUsed(state_dir: string, { restored = false } = {}): Promise<boolean> {
+  const secrets = await readLocalSecrets(state_dir);
+  const is_marked = secrets?.RUNLEDGER_SEAL_KEY && existsSync(beside(state_dir, secrets, 'new'));
+  if (is_marked && !restored && !(await claimKey(state_dir, EMBEDDED))) return false;
   for (const name of await readdir(state_dir))
     if (MARK.test(name)) await rm(join(state_dir, name), { force: true });
+  return true;
 }
 
 const MARK = /^secrets\.[0-9a-f]{16}\.new$/;
 
-function markOf({ RUNLEDGER_SEAL_KEY }: LocalSecrets): string {
+function beside(
+  state_dir: string,
+  { RUNLEDGER_SEAL_KEY }: LocalSecrets,
+  what: 'new' | 'database',
+): string {
   const digest = createHash('sha256').update(RUNLEDGER_SEAL_KEY).digest('hex');
-  return `secrets.${digest.slice(0, 16)}.new`;
+  return join(state_dir, `secrets.${digest.slice(0, 16)}.${what}`);
 }
 
 /** It stands in a statement, and in an address. */

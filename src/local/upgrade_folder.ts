@@ -99,7 +99,7 @@ const exists = (path: string) =>
   );
 
 /** Names are on the disk only after their folder is. */
-async function synced(folder: string): Promise<void> {
+export async function synced(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   await handle.sync().finally(() => handle.close());
 }

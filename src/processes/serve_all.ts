@@ -4,8 +4,10 @@
  * them in reverse order: web and worker together, then PostgreSQL.
  */
 import { join, resolve } from 'node:path';
+import { parse } from 'valibot';
 import { newSecret, secretDigest } from '../access/secret.ts';
 import { databaseAddress } from '../config/database_tls.ts';
+import { secret } from '../config/parsers.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { connect, type Db } from '../db.ts';
 import { environmentFor, type ProcessName } from '../environment.ts';
@@ -19,8 +21,9 @@ import {
 } from '../local/embedded.ts';
 import { operatorName } from '../local/operator.ts';
 import { AlreadyRunning, STOP_MS } from '../local/postgres.ts';
-import { hasUsedKey, localSecrets, markUsed } from '../local/secrets.ts';
+import { claimKey, hasUsedKey, localSecrets, readLocalSecrets } from '../local/secrets.ts';
 import { createKey, listKeys } from '../store/keys.ts';
+import { logDatabase } from '../store/log_database.ts';
 import { migrate } from '../store/migrate.ts';
 import { setRetention } from '../store/retention.ts';
 import { schemaOf } from '../store/schema_version.ts';
@@ -80,10 +83,12 @@ export async function serve(say: Print, answer: Print): Promise<number> {
     const url = config.database_url ?? embedded!.urls.owner;
     if (!embedded) await unlessStopped(requireLogOfKey(config, url));
     await timed(say, 'schema', () => unlessStopped(migrate(databaseAddress(config, url))));
+    const keys = await localKeys(config);
+    if (!embedded) await unlessStopped(requireOnlyLogOfKey(config, url));
     await unlessStopped(withOwner(config, url, (db) => setRetention(db, config, operatorName())));
     const env = {
       ...process.env,
-      ...(await localKeys(config)),
+      ...keys,
       ...embeddedUrls(embedded),
       ...(choice.kind === 'degraded' && { RUNLEDGER_ISOLATION: 'rlimits' }),
     };
@@ -137,13 +142,30 @@ async function withOwner<T>(config: Config, url: string, work: (db: Db) => Promi
  * The folder is asked first, because another start makes the tables before it makes the keys.
  */
 async function requireLogOfKey(config: Config, url: string): Promise<void> {
-  if (config.seal_key || !(await hasUsedKey(resolve(config.state_dir)))) return;
+  if (!(await usesFoldersKey(config)) || !(await hasUsedKey(resolve(config.state_dir)))) return;
   if ((await withOwner(config, url, schemaOf)) === 'none')
-    throw keysOfAnotherLog(
-      'the database of DATABASE_URL has no tables of Runledger',
-      config,
-      ', or set RUNLEDGER_SEAL_KEY to a key that has signed nothing',
-    );
+    throw keysOfAnotherDatabase('has no tables of Runledger', config);
+}
+
+/** The same with tables in which nothing is signed, and of two starts at once. A log that is signed refuses other keys itself. */
+async function requireOnlyLogOfKey(config: Config, url: string): Promise<void> {
+  if (!(await usesFoldersKey(config))) return;
+  const { id, is_signed } = await withOwner(config, url, logDatabase);
+  if (!(await claimKey(resolve(config.state_dir), id)) && !is_signed)
+    throw keysOfAnotherDatabase('has no checkpoint', config);
+}
+
+const keysOfAnotherDatabase = (lacks: string, config: Config) =>
+  keysOfAnotherLog(
+    `the database of DATABASE_URL ${lacks}`,
+    config,
+    ', or set RUNLEDGER_SEAL_KEY to a key that has signed nothing',
+  );
+
+async function usesFoldersKey({ seal_key, state_dir }: Config): Promise<boolean> {
+  if (!seal_key) return true;
+  const stored = await readLocalSecrets(resolve(state_dir));
+  return !!stored && Buffer.from(seal_key).equals(parse(secret, stored.RUNLEDGER_SEAL_KEY));
 }
 
 /** Creates a key if the installation has none. Null otherwise: only the digest of an existing key is stored. */
@@ -163,10 +185,7 @@ async function firstKey(config: Config, db: Db): Promise<string | null> {
 
 /** The keys of web: from the environment, or else generated once and stored in the state directory. */
 async function localKeys(config: Config): Promise<NodeJS.ProcessEnv> {
-  const state_dir = resolve(config.state_dir);
-  const stored = await localSecrets(state_dir);
-  // With DATABASE_URL, the log there uses the key.
-  await markUsed(state_dir);
+  const stored = await localSecrets(resolve(config.state_dir), { for_new_data: true });
   const names = ['RUNLEDGER_WEBHOOK_KEYS', 'RUNLEDGER_DIGEST_KEY', 'RUNLEDGER_SEAL_KEY'] as const;
   return Object.fromEntries(names.map((name) => [name, process.env[name] || stored[name]]));
 }

@@ -20,13 +20,21 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { connect } from '../../src/db.ts';
-import { emptyDatabase } from '../support/database.ts';
+import { claimKey, localSecrets } from '../../src/local/secrets.ts';
+import { logDatabase } from '../../src/store/log_database.ts';
+import { emptyDatabase, freshDatabase } from '../support/database.ts';
 import { until } from '../support/eventually.ts';
 import { lockWaits } from '../support/lock_waits.ts';
 import { matchLists } from '../support/match_lists.ts';
 import { freePort } from '../support/pgbouncer.ts';
 import { descendants, survivors } from '../support/processes.ts';
 import { CLI, runledger } from './command_line.ts';
+
+const NO_LOG =
+  /^the database of DATABASE_URL has no checkpoint, and the keys in .*secrets\.json may be those of a log elsewhere: /m;
+
+const sealKeyOf = (state_dir: string): string =>
+  JSON.parse(readFileSync(join(state_dir, 'secrets.json'), 'utf8')).RUNLEDGER_SEAL_KEY;
 
 type Serving = {
   process: ChildProcess;
@@ -188,15 +196,31 @@ t.test('on an empty database, keys that have signed a log begin no second one', 
     { untouched: true },
   ]);
 
+  // Nor with the same key in the environment, nor once it has tables.
+  const elsewhere =
+    /^the database of DATABASE_URL has no tables .* may be those of a log elsewhere: /;
+  const own = { RUNLEDGER_SEAL_KEY: sealKeyOf(state_dir) };
+  await t.rejects(serve(t, state_dir, { DATABASE_URL: url, ...own }).introduced, elsewhere);
+  const migrated = await freshDatabase(t);
+  for (const env of [{}, own])
+    await t.rejects(serve(t, state_dir, { DATABASE_URL: migrated.url, ...env }).introduced, NO_LOG);
+  const there = connect(migrated.urls.owner, { name: 'test', max: 1 });
+  t.teardown(() => there.end({ timeout: 1 }));
+  t.match(await there`select count(*)::integer as signed from runledger.checkpoints`, [
+    { signed: 0 },
+  ]);
+
   // Its own database, one that a backup was restored into, and a key of another log.
   const file = join(state_dir, 'backup');
   const command = (words: string[], address: string) =>
     runledger(words, environment(state_dir, { DATABASE_URL: address }));
+  t.match(await command(['seal'], of_log.url), { status: 0 });
   t.match(await command(['backup', file], of_log.url), { status: 0 });
   t.match(await command(['restore', file], url), { status: 0 });
   const other = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };
   for (const env of [
     { DATABASE_URL: of_log.url },
+    { DATABASE_URL: of_log.url, ...own },
     { DATABASE_URL: url },
     { DATABASE_URL: (await emptyDatabase(t)).url, ...other },
   ]) {
@@ -204,6 +228,57 @@ t.test('on an empty database, keys that have signed a log begin no second one', 
     await serving.introduced;
     await stop(serving, 'SIGTERM');
   }
+});
+
+t.test(
+  'of two first starts at once with one folder and two databases, one begins a log',
+  async (t) => {
+    const state_dir = await stateDir(t);
+    const databases = await Promise.all([emptyDatabase(t), emptyDatabase(t)]);
+    const held = databases.map(({ urls }) => connect(urls.owner, { name: 'test', max: 1 }));
+    t.teardown(() => Promise.all(held.map((db) => db.end({ timeout: 1 }))));
+    for (const db of held) {
+      await db`begin`;
+      await db`create schema runledger`;
+    }
+    const both = databases.map(({ url }) => serve(t, state_dir, { DATABASE_URL: url }));
+    // Both have seen that the folder has no keys.
+    for (const [i, db] of held.entries())
+      while (both[i]!.process.exitCode === null && (await lockWaits(db)) === 0) await wait(50);
+    for (const db of held) await db`rollback`;
+    const ends = await Promise.allSettled(both.map(({ introduced }) => introduced));
+    const refused = ends.filter((end) => end.status === 'rejected');
+    t.match(
+      refused.map(({ reason }) => reason.message),
+      [NO_LOG],
+    );
+  },
+);
+
+t.test('a first start with DATABASE_URL that was interrupted goes on', async (t) => {
+  const state_dir = await stateDir(t);
+  await localSecrets(state_dir, { for_new_data: true });
+  const [mine, other] = await Promise.all([freshDatabase(t), freshDatabase(t)]);
+  const db = connect(mine.urls.owner, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  // With the tables and its keys; and after the claim, with no checkpoint yet.
+  const { id } = await logDatabase(db);
+  t.equal(await claimKey(state_dir, id), true);
+  await t.rejects(serve(t, state_dir, { DATABASE_URL: other.url }).introduced, NO_LOG);
+  await t.rejects(serve(t, state_dir).introduced, /may be those of a log elsewhere/);
+  const killed = serve(t, state_dir, { DATABASE_URL: mine.url });
+  await killed.introduced;
+  await stop(killed, 'SIGKILL');
+  const next = serve(t, state_dir, { DATABASE_URL: mine.url });
+  await next.introduced;
+  await stop(next, 'SIGTERM');
+
+  // The same database, with other tables.
+  await db`drop schema runledger, graphile_worker cascade`;
+  t.match(await runledger(['migrate'], environment(state_dir, { DATABASE_URL: mine.url })), {
+    status: 0,
+  });
+  await t.rejects(serve(t, state_dir, { DATABASE_URL: mine.url }).introduced, NO_LOG);
 });
 
 t.test(

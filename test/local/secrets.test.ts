@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { faultLine } from '../../src/fault.ts';
-import { localSecrets } from '../../src/local/secrets.ts';
+import { claimKey, hasUsedKey, localSecrets, markUsed } from '../../src/local/secrets.ts';
 
 const OTHER = 4242;
 
@@ -42,6 +42,34 @@ t.test('what a start that was killed has left does not stop the next one', async
   t.same(one, other);
   t.same(readdirSync(folder), ['secrets.json', left]);
 });
+
+t.test('a key signs the log of one database, which the first of two starts decides', async (t) => {
+  const folder = t.testdir();
+  await localSecrets(folder, { for_new_data: true });
+  t.equal(await hasUsedKey(folder), false);
+  const claims = await Promise.all(['one', 'other'].map((name) => claimKey(folder, name)));
+  t.same([...claims].sort(), [false, true]);
+  t.equal(await hasUsedKey(folder), true);
+  const again = await Promise.all(['one', 'other'].map((name) => claimKey(folder, name)));
+  t.same(again, claims, 'a start that was killed goes on, and no other takes its place');
+  t.equal(await markUsed(folder), false, 'nor does the embedded database');
+  t.equal(await markUsed(folder, { restored: true }), true);
+  t.equal(await markUsed(folder), true, 'the log that was restored goes on');
+});
+
+t.test(
+  'a key that the embedded database uses, or that came from elsewhere, is of no other',
+  async (t) => {
+    const folder = t.testdir();
+    await localSecrets(folder, { for_new_data: true });
+    t.same([await markUsed(folder), await markUsed(folder)], [true, true]);
+    t.equal(await claimKey(folder, 'one'), false);
+    const copied = t.testdir();
+    await localSecrets(copied);
+    t.same([await claimKey(copied, 'one'), await claimKey(copied, 'one')], [false, false]);
+    t.equal(await markUsed(copied), true, 'data are there, of an older version');
+  },
+);
 
 t.test(
   'another user is referred to the owner',

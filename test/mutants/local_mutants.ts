@@ -15,13 +15,23 @@ export const localMutants: readonly Mutant[] = [
     EMBEDDED,
     [
       'the mark of other secrets says nothing of these',
-      '!(await stat(join(state_dir, markOf(secrets))).catch(() => null))',
-      '!(await readdir(state_dir)).some((name) => MARK.test(name))',
+      "!existsSync(beside(state_dir, secrets, 'new')) ||",
+      '!(await readdir(state_dir)).some((name) => MARK.test(name)) ||',
     ],
     [
       'no mark stays once a log has begun',
       'if (MARK.test(name)) await rm(join(state_dir, name), { force: true });',
       '{}',
+    ],
+  ),
+  ...inFile(
+    'src/local/secrets.ts',
+    'test/local/secrets.test.ts',
+    ['one database claims a key', "(await readFile(claim, 'utf8')).trim() === database", 'true'],
+    [
+      'a key from elsewhere is not claimed',
+      "if (existsSync(beside(state_dir, secrets, 'new'))) await createOnce",
+      'await createOnce',
     ],
   ),
 ];
