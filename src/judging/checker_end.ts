@@ -134,34 +134,31 @@ function testlibEnd(run: CheckerRun, exit_code: number | null): CheckerEnd {
   return { ...messages, kind: 'right', points: run.scoring && points, next_pass: false };
 }
 
-const POINTS = 'points ';
-
 /**
  * The points, or what is wrong with them. testlib writes its message last on stderr: `points`, the number, a comment. A
  * careless checker prints words of the program before it, and the comment may hold such words, too, line breaks included. So
- * neither the first line nor the last one that looks like the message is the checker's for certain. The message has to begin
- * stderr, which a checker that prints nothing else always meets. Where another line begins like it, one of the two may be the
+ * neither the first place nor the last one that looks like the message is the checker's for certain. The message has to begin
+ * stderr, which a checker that prints nothing else always meets. Where anything else looks like it, one of the two may be the
  * program's: the first is believed only if it gives the least. So no words of a program raise its points.
  */
 function pointsPrinted({ stderr, stderr_end }: CheckerRun): number | string {
-  const [first = '', ...more] = linesOf(Buffer.concat([stderr, stderr_end]));
-  const points = pointsOf(first);
+  if (stderr_end.length > 0)
+    return 'printed more on stderr than is kept, so its points may be lost';
+  const text = Buffer.from(stderr).toString('latin1');
+  const [, first = ''] = /^points (\S*)/.exec(text) ?? [];
+  const points = decimalFrom(first);
   if (points === null || points < 0)
     return 'printed no points from 0 on stderr as the first thing there, as in `points 12.5`';
-  const others = more.filter((line) => line.startsWith(POINTS));
-  if (others.some((line) => (pointsOf(line) ?? -1) < points))
-    return 'printed two lines on stderr that begin with `points`: the later one, which has less, may be the true one';
+  // Words of the program may stand right before the message, without a line break or a blank.
+  const all = [...text.matchAll(/points (?=(\S*))/g)].map(([, word]) => word!);
+  if (all.some((word) => isLess(word, points)))
+    return 'printed `points` twice on stderr: the later, which are less, may be the true ones';
   return points;
 }
 
-/** A checker ends its lines with LF. What else may break a line could be the program's. */
-const linesOf = (stderr: Buffer) => stderr.toString('latin1').split('\n');
-
-function pointsOf(line: string): number | null {
-  if (!line.startsWith(POINTS)) return null;
-  const [word = ''] = line.slice(POINTS.length).split(/[ \t\v\f\r]/, 1);
-  return decimalFrom(word);
-}
+/** testlib prints digits after the word, or the name of what is no number. Other words are those of a comment. */
+const isLess = (word: string, points: number): boolean =>
+  Number.parseFloat(word) < points || /^[-+]?(nan|inf)|^message$/i.test(word);
 
 function messagesOf({ feedback }: CheckerRun): { message: string; team_message: string } {
   return {

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "streams.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +28,7 @@ enum {
   SOON_US = 1000,
   END_US = 2000,
   END_LOOKS = 10,
-  THREADS_LOOKS = 500, /* while threads of a process that may be ending are left; they need microseconds */
+  THREADS_LOOKS = 500, /* while threads that are ending are left; they need microseconds */
   DISCARD_BYTES = 1024 * 1024,
   DEAR_US = 250,
   PAUSE_TIMES = 20,
@@ -51,6 +52,7 @@ static int end_looks;             /* how often the end of standard output was se
 static struct carried carried[STREAMS];
 
 enum process_end { GOES_ON, HAS_THREADS, ENDS };
+enum { EXITING = 4 }; /* PF_EXITING */
 
 static void pass_input_on(void);
 static bool pass_output_on(int stream);
@@ -59,7 +61,10 @@ static ssize_t read_kept(int stream);
 static ssize_t read_passed(void);
 static enum process_end program_end(void);
 static pid_t program_pid(void);
-static bool read_threads(pid_t pid, unsigned *flags, unsigned *threads);
+static bool has_live_thread(pid_t pid);
+static int proc_folder(void);
+static const char *proc_root(void);
+static bool read_threads(pid_t pid, pid_t thread, unsigned *flags, unsigned *threads);
 
 /* The program gets the default action again at its execve, which it would not for a signal that is ignored. */
 static void ignore(int number) { (void)number; }
@@ -277,20 +282,36 @@ static ssize_t read_passed(void) {
  * Whether its process is ending, or has ended. The kernel sets PF_EXITING before it closes a process's files. So after the
  * end of an output this tells a program that ended from one that closed its output and goes on, however slow the machine is.
  *
- * The flag is that of the first thread, which may have ended while others go on. The kernel counts a thread until it is gone,
- * and the first one until the process is. So the process ends if the count is 1 after the flag was seen: the only thread
- * that is left can start no other. A count of 0 is that of a thread that was just removed. It is looked at again, because
- * another may have taken its place with an execve.
+ * The flag is that of the first thread, which may have ended while others go on. Of a process that ends, each thread has the
+ * flag by now, because its last one closed the output. The kernel counts a thread until it is gone, and the first one until
+ * the process is. So the process ends if the count is 1 after the flag was seen: the only thread that is left can start no
+ * other. A count of 0 is that of a thread that was just removed. It is looked at again, because another may have taken its
+ * place with an execve. Where all that are seen have the flag, there may still be one that was not seen.
  */
 static enum process_end program_end(void) {
-  enum { EXITING = 4 };
   unsigned flags, threads;
   const pid_t pid = program_pid();
   for (int looks = 0; looks < 2; looks++) {
-    if (!pid || !read_threads(pid, &flags, &threads)) return ENDS;
+    if (!pid || !read_threads(pid, pid, &flags, &threads)) return ENDS;
     if (!(flags & EXITING)) return GOES_ON;
   }
-  return threads == 1 ? ENDS : HAS_THREADS;
+  return threads == 1 ? ENDS : has_live_thread(pid) ? GOES_ON : HAS_THREADS;
+}
+
+static bool has_live_thread(pid_t pid) {
+  char path[64];
+  snprintf(path, sizeof path, "%s%d/task", proc_root(), pid);
+  const int folder = openat(proc_folder(), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *list = folder < 0 ? NULL : fdopendir(folder);
+  if (folder >= 0 && !list) close(folder);
+  bool is_live = false;
+  unsigned flags, threads;
+  for (struct dirent *entry; list && !is_live && (entry = readdir(list));) {
+    const pid_t thread = atoi(entry->d_name); /* 0 for . and .. */
+    is_live = thread && read_threads(pid, thread, &flags, &threads) && !(flags & EXITING);
+  }
+  if (list) closedir(list);
+  return is_live;
 }
 
 static int proc_folder(void) { return setup->proc < 0 ? AT_FDCWD : setup->proc; }
@@ -306,9 +327,9 @@ static pid_t program_pid(void) {
 }
 
 /* false: it is not there any more. */
-static bool read_threads(pid_t pid, unsigned *flags, unsigned *threads) {
+static bool read_threads(pid_t pid, pid_t thread, unsigned *flags, unsigned *threads) {
   char path[64], text[512];
-  snprintf(path, sizeof path, "%s%d/stat", proc_root(), pid);
+  snprintf(path, sizeof path, "%s%d/task/%d/stat", proc_root(), pid, thread);
   if (read_text(proc_folder(), path, text, sizeof text) <= 0) return false;
   const char *name_end = strrchr(text, ')'); /* the program chooses its name */
   const char *format = ") %*c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %u";
