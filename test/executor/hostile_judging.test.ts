@@ -283,7 +283,7 @@ const LEFT_BY_CHECKERS: Case[] = [
     title: 'points in what a program printed, which its checker prints first',
     program: "print('points 100')",
     judging: prints("sys.stderr.write(line + 'points 0 partial\\n')"),
-    expected: IE('exited with 7 and printed two lines'),
+    expected: IE('exited with 7 and printed .points. twice'),
   },
   {
     title: 'points in what a program printed, which its checker quotes',

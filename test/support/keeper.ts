@@ -36,12 +36,17 @@ async function keep(runner: number, folder: string, is_alone: boolean): Promise<
   const { kept, stop } = given
     ? { kept: await filled(given, runner), stop: () => dropAll(given, runner) }
     : await ownServer(runner, join(folder, 'data'), is_alone);
-  await writeFile(join(folder, 'ready.tmp'), JSON.stringify(kept), { mode: 0o600 });
-  await rename(join(folder, 'ready.tmp'), join(folder, 'ready.json'));
+  await put(join(folder, 'ready.json'), JSON.stringify(kept));
   // A process gets no signal at the end of a process that is not its child, so this polls /proc.
   while (born !== null && startTime(runner) === born) await wait(200);
   await stop();
   await rm(folder, { recursive: true, force: true });
+}
+
+/** Whole: who waits for the file reads it as soon as it is there. */
+async function put(file: string, text: string): Promise<void> {
+  await writeFile(`${file}.tmp`, text, { mode: 0o600 });
+  await rename(`${file}.tmp`, file);
 }
 
 const templateOf = (runner: number) => `runledger_template_${runner}`;
@@ -126,7 +131,7 @@ if (import.meta.main) {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
   const [runner, folder, alone] = process.argv.slice(2);
   keep(Number(runner), folder!, alone !== undefined).catch(async (error: Error) => {
-    await writeFile(join(folder!, 'failed'), String(error.stack)).catch(() => {});
+    await put(join(folder!, 'failed'), String(error.stack)).catch(() => {});
     await wait(2_000);
     await rm(folder!, { recursive: true, force: true });
     process.exit(1);
