@@ -307,7 +307,7 @@ t.test('a process whose first thread has ended goes on until its last thread end
   const ended = await sandbox.runPair(spins, side(ends, { limits: LONG }));
   t.match(ended, { program: { exit_code: null }, interactor: { exit_code: 43 } });
   t.equal(ended.program_ended_first, false);
-  for (let round = 0; round < 10; round++) {
+  for (let round = 0; round < 4; round++) {
     const died = await sandbox.runPair(inThread('os.kill(os.getpid(), 11)'), inThread(ends));
     t.match(died, { program: { signal: 11 }, interactor: { exit_code: 43 } });
     t.equal(died.program_ended_first, true, 'the honest twin: all of its threads ended');
